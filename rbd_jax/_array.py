@@ -6,6 +6,7 @@ All functions broadcast over leading axes.
 """
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from ._rules import custom_jvp
+from ._versions import NOTHING_TRACED, get_opaque_trace_state
 
 
 T = TypeVar("T")
@@ -137,7 +139,7 @@ RUNS = 64
 def gather(x: Float[Array, "m ..."], order: Sequence[int] | np.ndarray) -> Float[Array, "n ..."]:
     """The rows of `x` in a known order; `x` itself where that is already its order. Index -1 is the last row."""
     order = np.asarray(order, int) % max(x.shape[0], 1)
-    return x if np.array_equal(order, np.arange(x.shape[0])) else _rows(x, order)
+    return x if np.array_equal(order, np.arange(x.shape[0])) else pick(x, order, _rows)
 
 
 def gather_or_zero(x: Float[Array, "m *k"], order: Sequence[int] | np.ndarray) -> Float[Array, "n *k"]:
@@ -260,9 +262,14 @@ def from_numpy(x: np.ndarray | Array) -> Array:
     return jax.device_put(x) if isinstance(x, np.ndarray) else x
 
 
-def pick(x: Array, index) -> Array:
-    """`x[index]`; of a known array in NumPy, so that nothing is compiled for it."""
-    return from_numpy(np.asarray(np.asarray(x)[index])) if is_known((x, index)) else x[index]
+def pick(x: Array, index, otherwise: Callable = operator.getitem) -> Array:
+    """`x[index]`: in NumPy where that is possible, so that nothing is compiled for it; else `otherwise(x, index)`."""
+    return from_numpy(np.asarray(np.asarray(x)[index])) if _is_at_hand(x) else otherwise(x, index)
+
+
+def _is_at_hand(x) -> bool:
+    """Whether NumPy may compute with an array: nothing is traced, and nobody has put the array on a device or on several."""
+    return get_opaque_trace_state() == NOTHING_TRACED and not getattr(x, "committed", False)
 
 
 def zeros(shape: tuple[int, ...], dtype=None) -> Array:
@@ -319,6 +326,11 @@ def with_precision(tree: T, dtype) -> T:
         if isinstance(leaf, jax.Array) and leaf.dtype == dtype and not leaf.weak_type:
             return leaf  # a hundred times as fast as to ask JAX for it
         array = isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating)
-        return jnp.asarray(leaf, dtype) if array or isinstance(leaf, float) else leaf
+        if not (array or isinstance(leaf, float)):
+            return leaf
+        if _is_at_hand(leaf):
+            with np.errstate(over="ignore"):  # as JAX does
+                return from_numpy(np.asarray(leaf).astype(dtype))
+        return jnp.asarray(leaf, dtype)
 
     return jax.tree.map(cast, tree)

@@ -23,16 +23,13 @@ import numpy as np
 from jax.core import Tracer
 
 from ._devices import compiled_for
-from ._versions import DynamicJaxprTracer, get_opaque_trace_state
+from ._versions import NOTHING_TRACED, DynamicJaxprTracer, get_opaque_trace_state
 
 
 F = TypeVar("F", bound=Callable)
 
 #: So many compiled functions are kept; those used longest ago are forgotten first.
 KEPT = 512
-
-#: Nothing is being traced.
-_CLEAN = get_opaque_trace_state()
 
 _known: OrderedDict[Hashable, Callable] = OrderedDict()
 _lock = threading.Lock()
@@ -49,9 +46,29 @@ def compiled(function: F) -> F:
         if _is_staged(args):
             return function(*args, **kwargs)
         key, run, numbers = _taken_apart(function, args, kwargs)
-        return _ready(key, lambda: jax.jit(run))(numbers)
+        program = _ready(key, lambda: jax.jit(_latest(run.__name__)))
+        before, _call.run = getattr(_call, "run", None), run
+        try:
+            return program(numbers)
+        finally:
+            _call.run = before
 
     return wrapper  # pyright: ignore[reportReturnType]
+
+
+#: The call that is being made in each thread.
+_call = threading.local()
+
+
+def _latest(name: str) -> Callable:
+    """The function compiled for all equivalent calls. It traces the functions of the current call, since the globals of an
+    earlier call's functions may have changed."""
+
+    def run(numbers):
+        return _call.run(numbers)
+
+    run.__name__ = run.__qualname__ = name
+    return run
 
 
 def prepared(function: Callable, *args, **kwargs) -> Callable:
@@ -234,7 +251,7 @@ def forget() -> None:
 
 def _is_staged(args: tuple) -> bool:
     """Whether a call with these arguments becomes part of a program, and is not computed at once."""
-    if get_opaque_trace_state() == _CLEAN:
+    if get_opaque_trace_state() == NOTHING_TRACED:
         return False
     if any(isinstance(x, DynamicJaxprTracer) for x in args):
         return True

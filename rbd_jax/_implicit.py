@@ -32,7 +32,7 @@ def recomputed(step: F) -> F:
     It is for the body of a loop, where the compiler cannot merge what is computed twice.
     """
     policy = jax.checkpoint_policies.save_only_these_names(_REMEMBERED)
-    return jax.checkpoint(step, policy=policy, prevent_cse=False)
+    return jax.checkpoint(step, policy=policy, prevent_cse=False)  # pyright: ignore[reportReturnType]
 
 
 def implicit(

@@ -6,3 +6,7 @@ except ImportError:  # before 0.10
     from jax.core import get_opaque_trace_state as get_opaque_trace_state
 
 from jax.interpreters.partial_eval import DynamicJaxprTracer as DynamicJaxprTracer
+
+
+#: The state in which nothing is being traced.
+NOTHING_TRACED = get_opaque_trace_state()

@@ -259,3 +259,15 @@ def test_what_is_put_somewhere_is_not_packed(counted):
             np.testing.assert_array_equal(x, y)
     slope = jax.grad(lambda many: sum(jnp.sum(x) for x in told(many)))(Many(arrays))
     np.testing.assert_array_equal(slope.arrays[7], jnp.full(3, 2.0))
+
+
+def test_a_function_is_traced_with_its_own_globals():
+    """Equivalent functions share a program. A function that is traced again uses its own globals, not those of the first one."""
+    source = compile("double = lambda x: k * x", "<somewhere>", "exec")
+    one, other = {"k": 2.0}, {"k": 2.0}
+    exec(source, one)
+    exec(source, other)
+    call = _compile.compiled(lambda function, x: function(x))
+    np.testing.assert_array_equal(call(one["double"], np.ones(2)), [2.0, 2.0])
+    one.clear()
+    np.testing.assert_array_equal(call(other["double"], np.ones(3)), [2.0, 2.0, 2.0])

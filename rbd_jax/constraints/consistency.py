@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from .._arguments import configuration, joint_names, positive, takes, velocity
 from .._array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
 from .._rules import custom_jvp
 from .._text import can_be_shown, numbers
+from .._versions import NOTHING_TRACED, get_opaque_trace_state
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_product
@@ -47,7 +49,9 @@ def check_consistent(
         return
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.4 if tolerance is None else tolerance
     faults = []
-    with jax.ensure_compile_time_eval():  # a state that a function under `jit` closes over can be looked at
+    # A state that a function under `jit` closes over is known as well.
+    plain = get_opaque_trace_state() == NOTHING_TRACED
+    with nullcontext() if plain else jax.ensure_compile_time_eval():
         broken = dict(zip(("position", "velocity"), _broken(model, q, v)))
     for constraint, rows in zip(model.constraints, constraint_rows(model), strict=True):
         for what, by in broken.items():

@@ -110,8 +110,7 @@ class Hard(JumpingLaw):
         coming = jnp.where(closed, along(rows, v)[:, 0], 0)
         back = jnp.where(coming < -rest, self.restitution.astype(v.dtype), 0)
         mu = None if self.friction_acts else jnp.zeros((), v.dtype)
-        some = rows[:, :size], v, back, mu, self.law, within, answers[:, :size]
-        hit = jumped(motion, found, *some).velocity
+        hit = jumped(motion, found, rows[:, :size], v, back, mu, self.law, within, answers[:, :size]).velocity
         after = jnp.where(jnp.any(coming < -STILL), hit, v)
         rates = along(rows, after)
         # Slower than this nothing parts by itself.

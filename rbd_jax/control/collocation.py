@@ -85,7 +85,7 @@ class Node(NamedTuple):
     control: Float[Array, "nu"]
 
 
-class Motion(NamedTuple):
+class StepMotion(NamedTuple):
     """A motion at the nodes of a step: at its start, its end and in its middle.
 
     - `y`, `rates`: (ξ, v, internal states of forces), and how it changes.
@@ -138,7 +138,7 @@ class Collocated(Transcription):
         rates = system.chart_rate(left, step, v), acceleration, system.own_rate(time, state)
         return jnp.concatenate(rates)
 
-    def motion(self, index, node: Node, w, after: Node) -> Motion:
+    def motion(self, index, node: Node, w, after: Node) -> StepMotion:
         """y and its rate at the nodes of a step: at both knots, and in the middle if there is a node."""
         system, (start, h) = self.stages.system, node.point
         end, time = after.point.state, self.stages.time(index, node.point)
@@ -162,7 +162,7 @@ class Collocated(Transcription):
         shares, slopes, places = (table[:count].astype(self.dtype) for table in _NODES)
         rows = (shares, slopes[:, :count], places, np.eye(count, dtype=bool)), jnp.stack(controls)
         rates, y = lax.scan(at, jnp.zeros((count, ends.shape[1]), ends.dtype), rows)
-        return Motion(y, rates)
+        return StepMotion(y, rates)
 
     def split(self, y):
         """ξ, v and the internal states of forces."""
@@ -174,7 +174,7 @@ class Collocated(Transcription):
         """Internal states as a state has them: None without any."""
         return None if like.own is None else internal
 
-    def costly(self, index, point: Node, w, after: Node, motion: Motion) -> list[tuple[float, Knot]]:
+    def costly(self, index, point: Node, w, after: Node, motion: StepMotion) -> list[tuple[float, Knot]]:
         """Where a stage costs, and for which share of its length."""
         stages, (start, h) = self.stages, point.point
         found = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]

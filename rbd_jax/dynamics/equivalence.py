@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, accuracy, instance, whole_number
-from .._array import is_known, matvec, transpose, vecmat
+from .._array import floating, is_known, matvec, transpose, vecmat
 from .._errors import ModelError
 from ..joints import Joint
 from ..model import Model, neutral, random_configuration
@@ -118,10 +118,10 @@ def transferable_inertias(joint: Joint) -> Inertia:
     """
     instance("transferable_inertias", "joint", joint, Joint, "a joint of rbd.joints")
     _refuse_rheonomic("transferable_inertias", "the joint", joint.rheonomic)
-    basis = momentum_matrix(jnp.eye(6))  # column j of the matrix of an inertia, by its parameters
-    matrices = jnp.moveaxis(basis, 0, -1)  # (6, 10, 6)
 
     def conditions(key):
+        basis = momentum_matrix(jnp.eye(6))  # column j of the matrix of an inertia, by its parameters
+        matrices = jnp.moveaxis(basis, 0, -1)  # (6, 10, 6)
         s = joint.motion_subspace(joint.random(key))
         felt = jnp.einsum("ipj,js->isp", matrices, s, precision="highest")
         # The rate of Xᵀ I X as the joint moves, seen from the successor.
@@ -130,9 +130,9 @@ def transferable_inertias(joint: Joint) -> Inertia:
         turned = turned - jnp.einsum("ipj,sjk->sikp", matrices, against, precision="highest")
         return jnp.concatenate([felt.reshape(-1, 10), turned.reshape(-1, 10)])
 
-    rows = jax.vmap(conditions)(jax.random.split(jax.random.key(0), CONFIGURATIONS)).reshape(-1, 10)
-    null = _null_space(_looked_at("transferable_inertias", rows))
-    return Inertia.from_parameters(jnp.asarray(echelon_basis(null, [range(10)])[0], rows.dtype))
+    draw = lambda: jax.vmap(conditions)(jax.random.split(jax.random.key(0), CONFIGURATIONS)).reshape(-1, 10)
+    null = _null_space(_looked_at("transferable_inertias", jax.jit(draw)()))
+    return Inertia.from_parameters(floating(echelon_basis(null, [range(10)])[0]))
 
 
 def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import cross, is_known, matvec, transpose
+from .._array import cross, is_known, matvec, pick, transpose
 from .._errors import ModelError
 from ..files.mjcf import actuator_names, control_place, joint_names, sensor_names
 from ..files.writing.series import BALL, SLIDE, TURN, Part, in_series, part_names
@@ -161,11 +161,11 @@ class MujocoMap:
 
     def configuration(self, q) -> Float[Array, "nq"]:
         """MuJoCo's `qpos`. Quaternions keep their length: MuJoCo normalizes them too."""
-        return sample("MujocoMap.configuration", "q", q, self.nq)[self._order_q]
+        return pick(sample("MujocoMap.configuration", "q", q, self.nq), self._order_q)
 
     def configuration_from(self, qpos) -> Float[Array, "nq"]:
         """Our configuration."""
-        return sample("MujocoMap.configuration_from", "qpos", qpos, self.nq)[self._back_q]
+        return pick(sample("MujocoMap.configuration_from", "qpos", qpos, self.nq), self._back_q)
 
     def velocity(self, q, v) -> Float[Array, "nv"]:
         """MuJoCo's `qvel`, at our configuration q."""

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import floating, is_known
+from .._array import floating, is_known, pick
 from .._errors import ModelError
 from ..lie import quaternion
 from ..model import Model
@@ -134,27 +134,27 @@ class PinocchioMap:
 
     def velocity(self, v) -> Float[Array, "nv"]:
         """Pinocchio's velocity."""
-        return sample("PinocchioMap.velocity", "v", v, self.nv)[self._order]
+        return pick(sample("PinocchioMap.velocity", "v", v, self.nv), self._order)
 
     def velocity_from(self, v_pin) -> Float[Array, "nv"]:
         """Our velocity."""
-        return sample("PinocchioMap.velocity_from", "v_pin", v_pin, self.nv)[self._back]
+        return pick(sample("PinocchioMap.velocity_from", "v_pin", v_pin, self.nv), self._back)
 
     def acceleration(self, a) -> Float[Array, "nv"]:
         """Pinocchio's acceleration."""
-        return sample("PinocchioMap.acceleration", "a", a, self.nv)[self._order]
+        return pick(sample("PinocchioMap.acceleration", "a", a, self.nv), self._order)
 
     def acceleration_from(self, a_pin) -> Float[Array, "nv"]:
         """Our acceleration."""
-        return sample("PinocchioMap.acceleration_from", "a_pin", a_pin, self.nv)[self._back]
+        return pick(sample("PinocchioMap.acceleration_from", "a_pin", a_pin, self.nv), self._back)
 
     def force(self, tau) -> Float[Array, "nv"]:
         """Pinocchio's generalized force: of the same power."""
-        return sample("PinocchioMap.force", "tau", tau, self.nv)[self._order]
+        return pick(sample("PinocchioMap.force", "tau", tau, self.nv), self._order)
 
     def force_from(self, tau_pin) -> Float[Array, "nv"]:
         """Our generalized force."""
-        return sample("PinocchioMap.force_from", "tau_pin", tau_pin, self.nv)[self._back]
+        return pick(sample("PinocchioMap.force_from", "tau_pin", tau_pin, self.nv), self._back)
 
     def matrix(self, m) -> Float[Array, "nv nv"]:
         """A matrix over degrees of freedom (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""

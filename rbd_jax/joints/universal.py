@@ -2,10 +2,11 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import direction
-from .._array import cross, is_known
+from .._array import is_known
 from ..spatial import Transform
 from ._joint import Joint
 from ._turns import turns, turns_rate
@@ -31,8 +32,8 @@ class Universal(Joint):
     def __init__(self, axis1=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)):
         self.axis1 = direction("Universal", axis1, "axis1")
         self.axis2 = direction("Universal", axis2, "axis2")
-        sine = jnp.max(jnp.abs(cross(self.axis1, self.axis2)))
-        if is_known(sine) and sine < 1e-6:
+        known = is_known((self.axis1, self.axis2))
+        if known and np.abs(np.cross(np.asarray(self.axis1), np.asarray(self.axis2))).max() < 1e-6:
             raise ValueError(
                 f"Universal: axis1 {self.axis1.tolist()} and axis2 {self.axis2.tolist()} are parallel; "
                 "give two directions, or use Revolute for one"

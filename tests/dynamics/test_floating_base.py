@@ -62,7 +62,7 @@ def observe(model, q, v, a, f_ext):
 
 
 def observe_body(model, q, v, a, f_ext):
-    """What is said of the last body, at rest in its joints and not."""
+    """Results for the last body, with joints at rest and moving."""
     last = model.nb - 1
     equation = rbd.floating_base_equation(model, q, v, f_ext)
     without_joints = equation.solve(equation.reduced_bias).base_acceleration

@@ -41,8 +41,9 @@ def both_ways(model, q, v, tau, a, f_ext, prescribed):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [pair, tree, coupled, driven])
+@pytest.mark.parametrize(
+    "make", [pair, *(pytest.param(make, marks=pytest.mark.slow) for make in (tree, coupled, driven))]
+)
 def test_every_subset(make):
     """Both algorithms agree, keep what is given, and solve the equation of motion.
 

@@ -27,7 +27,7 @@ START = [0.3, -0.5]
 
 @functools.cache
 def found_motion(**options):
-    """What is found for the arm that begins in `START`, within the limits."""
+    """The excitation of the arm from `START`, within the limits."""
     return excitation(ARM, FREE, start=START, **options, **LIMITS, **SMALL)
 
 
@@ -150,7 +150,7 @@ def test_it_says_more_than_random_motions(found):
 
 
 def covariance_of(motion, share=1.0):
-    """The logarithm of the determinant of the covariance of what is seen, by the regressor, along a share of the motion."""
+    """The log-determinant of the information matrix of the regressor over a part of the motion."""
     rows = np.asarray(regressors_along(motion, share, motion.times(100.0)))
     kept = np.concatenate([np.array(base().kept), np.arange(20, 24) + 2])  # inertias, damping, friction
     rows = (rows[:, :, kept] / 0.4).reshape(-1, len(kept))

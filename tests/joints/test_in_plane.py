@@ -30,26 +30,34 @@ FAMILIES = {
 def test_placements_and_motions(name, angle):
     joint, axes = FAMILIES[name]
     flat = joints.InPlane(joint, jnp.asarray(axes))
-    q, v = jnp.full(joint.nq, angle), jnp.linspace(0.5, -0.8, joint.nv)
+    q, v = jax.device_put(np.full(joint.nq, angle)), jax.device_put(np.linspace(0.5, -0.8, joint.nv))
     assert flat.constant_subspace == joint.constant_subspace
-    assert_each_close(flat.transform(q), Joint.in_plane(joint, q, flat.axes))
 
-    def moved(time):
-        return flat.transform(flat.integrate(q, time * v))
+    @jax.jit
+    def at(time):
+        """Placement and velocity after a time, and the rate of the placement."""
+        there = flat.integrate(q, time * v)
+        moved = lambda time: flat.transform(flat.integrate(q, time * v))
+        placed, rate = jax.jvp(moved, (time,), (jnp.ones_like(time),))
+        return placed, flat.motion_subspace(there) @ v, rate
+
+    @jax.jit
+    def second():
+        by_placement = Joint.in_plane(joint, q, flat.axes)
+        return by_placement, flat.velocity_product(q, v), flat.subspace_rate(q, v) @ v
 
     # `[ω; v]` in the successor's own axes, from the rate of its placement.
-    rate = jax.jvp(moved, (jnp.array(0.0),), (jnp.array(1.0),))[1]
-    differences = quotient(lambda h: moved(jnp.array(h)))
-    assert_each_close(rate, differences, 1e-8)
-    here = flat.transform(q)
+    here, velocity, rate = at(0.0)
+    placed, product, subspace_rate = second()
+    assert_each_close(here, placed)
+    assert_each_close(rate, quotient(lambda h: jax.tree.map(np.asarray, at(h)[0])), 1e-8)
     c, s = np.asarray(here.direction)
     turning = np.array([-s, c]) @ np.asarray(rate.direction)
     moving = np.array([[c, s], [-s, c]]) @ np.asarray(rate.position)
-    velocity = flat.motion_subspace(q) @ v
     assert_each_close(velocity, np.concatenate([turning[None], moving]))
-    slope = quotient(lambda h: np.asarray(flat.motion_subspace(flat.integrate(q, h * v)) @ v))
-    assert_each_close(flat.velocity_product(q, v), slope, 1e-8)
-    assert_each_close(flat.subspace_rate(q, v) @ v, slope, 1e-8)
+    slope = quotient(lambda h: np.asarray(at(h)[1]))
+    assert_each_close(product, slope, 1e-8)
+    assert_each_close(subspace_rate, slope, 1e-8)
 
 
 @pytest.mark.parametrize("normal", [(0, 0, 1), (0, 0, -1), (1, 0, 0), (0, -1, 0), (0.6, 0, 0.8), (-1, 0, 0)])

@@ -234,13 +234,23 @@ def test_exponential_coordinates_move_as_the_jacobian_says():
 @pytest.mark.parametrize("family", ["spherical", pytest.param("free", marks=pytest.mark.slow)])
 def test_quaternions_of_any_length(family):
     joint = FAMILIES[family]
-    q = joint.random(jax.random.key(3))
-    scaled = q.at[-4:].multiply(-3.0)
-    close(joint.transform(scaled).matrix, joint.transform(q).matrix)
-    close(joint.difference(q, scaled), np.zeros(joint.nv))
-    close(jnp.linalg.norm(joint.integrate(scaled, jnp.ones(joint.nv))[-4:]), 1)
-    zero = jnp.zeros(joint.nq)
-    slopes = jax.jacrev(lambda q: jax.tree.leaves((joint.transform(q), joint.difference(q, scaled))))(zero)
+    one = jnp.ones(joint.nv)
+
+    @jax.jit
+    def everything(key):
+        q = joint.random(key)
+        scaled = q.at[-4:].multiply(-3.0)
+        placed = joint.transform(scaled).matrix, joint.transform(q).matrix
+        moved = joint.integrate(scaled, one)
+        back = joint.configuration_velocity(scaled, joint.configuration_rate(scaled, one))
+        both = lambda q: jax.tree.leaves((joint.transform(q), joint.difference(q, scaled)))
+        return placed, joint.difference(q, scaled), moved, back, jax.jacrev(both)(jnp.zeros_like(q))
+
+    placed, difference, moved, back, slopes = everything(jax.random.key(3))
+    close(*placed)
+    close(difference, np.zeros(joint.nv))
+    close(np.linalg.norm(np.asarray(moved)[-4:]), 1)
+    close(back, np.ones(joint.nv))
     assert all(np.isfinite(slope).all() for slope in slopes)
 
 

@@ -85,6 +85,9 @@ def laws(joint, q, v, other):
         "chart velocity, default": Joint.chart_velocity(joint, q, v, other_rate),
         "chart rate": joint.chart_rate(q, v, other_rate),
         "chart rate, default": Joint.chart_rate(joint, q, v, other_rate),
+        "configuration rate": joint.configuration_rate(q, v),
+        "configuration rate, default": Joint.configuration_rate(joint, q, v),
+        "velocity of the rate": joint.configuration_velocity(q, joint.configuration_rate(q, v)) - v,
         "chart, there and back": joint.chart_rate(q, v, joint.chart_velocity(q, v, other_rate)) - other_rate,
         "there and back": joint.difference(q, joint.integrate(q, v / 2)) - v / 2,
         "other and back": jax.vmap(joint.transform)(jnp.stack([other, back])).matrix,
@@ -143,6 +146,14 @@ def test_charts_are_the_derivatives_of_integrate(family):
     for name in ("chart velocity", "chart rate"):
         assert_each_close(seen[name], seen[f"{name}, default"], 1e-11)
     assert_each_close(seen["chart, there and back"], np.zeros_like(seen["chart, there and back"]), 1e-11)
+
+
+@MOVING
+def test_configuration_rates_are_those_of_integrate(family):
+    """As automatic differentiation has them, and the inverse of `configuration_velocity`. Book eq. 3.7."""
+    seen = observed(family)
+    assert_each_close(seen["configuration rate"], seen["configuration rate, default"], 1e-12)
+    assert_each_close(seen["velocity of the rate"], np.zeros_like(seen["velocity of the rate"]), 1e-11)
 
 
 @SCLERONOMIC

@@ -34,7 +34,7 @@ def compiled(config):
     @jax.jit
     def begun(task, key):
         learner = config.begin(task, key)
-        # What was drawn in the first place is too near zero to say much.
+        # The initial weights are too close to zero for a sharp test.
         moved = lambda x: x + 0.3 * jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape)
         where = lambda one: (*_learned(one.policy), one.target)
         learner = eqx.tree_at(where, learner, jax.tree.map(moved, where(learner)))

@@ -134,7 +134,7 @@ def test_in_mujoco(identified, tmp_path):
         worst.compare("mass matrix", mass[i], turn[i].T @ M @ turn[i])
         forces.append(data.qfrc_bias + M @ rates[i])
     fields = {"damping": "dof_damping", "friction": "dof_frictionloss", "armature": "dof_armature"}
-    # Of a free joint these are all zero, so that its turning frames do not matter.
+    # These are all zero for a free joint, so its rotating frames do not matter.
     forces += [getattr(theirs, field) for field in fields.values()]
     states = np.concatenate([q, q[:1].repeat(len(fields), axis=0)])
     found = np.asarray(jax.jit(jax.vmap(there.force_from))(states, np.array(forces)))

@@ -146,7 +146,7 @@ def reverse(function, x):
 EVERY_DAY = {
     "LieEuler": "remembering", "SemiImplicitEuler": "tree", "LinearlyImplicitEuler": "tree", "RKMK2": "tree",
     "CommutatorFree2": "reduced", "RKMK3": "tree", "CommutatorFree3": "tree", "CrouchGrossman3": "tree",
-    "EventDriven": "tree",
+    "EventDriven": "tree", "GeneralizedAlpha": "tree",
 }  # fmt: skip
 
 
