@@ -31,7 +31,7 @@ SPELLED_OUT = 64
 ELEMENTWISE = frozenset(
     """abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh
     digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le lgamma log log1p logistic lt max min
-    mul ne neg nextafter not or population_count pow real reduce_precision rem round rsqrt select_n shift_left
+    mul name ne neg nextafter not or population_count pow real reduce_precision rem round rsqrt select_n shift_left
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
 )
 

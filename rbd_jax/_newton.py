@@ -18,6 +18,7 @@ from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float, Int
 
 from ._array import matvec
+from ._implicit import remembered
 from ._rules import custom_jvp
 
 
@@ -79,7 +80,7 @@ def newton(
     def root(constants, known, guess):
         here = lambda x: residual(x, *constants)
         like = here if near is None else lambda x: sloped(x, *known)
-        return _iterate(here, like, guess, tolerance, max_steps, linear_solve)
+        return remembered(_iterate(here, like, guess, tolerance, max_steps, linear_solve))
 
     @root.defjvp
     def implicit(primals, tangents):

@@ -51,6 +51,7 @@ _HANDED_ON = {
     "stop_gradient",
     "sharding_constraint",
     "mhlo_sharding",
+    "name",
 }
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._arguments import configuration, joint_names, positive, takes, velocity
 from .._array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._implicit import remembered
 from .._rules import custom_jvp
 from .._text import can_be_shown, numbers
 from .._versions import NOTHING_TRACED, get_opaque_trace_state
@@ -251,7 +252,8 @@ def assemble(
 
     worst = jnp.max(jnp.abs(off_by(q)), initial=0)
     start = q, jnp.asarray(1e-2, q.dtype), worst, jnp.zeros((), int)
-    found, _, worst, _ = lax.stop_gradient(lax.while_loop(unfinished, improve, lax.stop_gradient(start)))
+    search = lax.while_loop(unfinished, improve, lax.stop_gradient(start))
+    found, _, worst, _ = remembered(lax.stop_gradient(search))
     closed = worst <= allowed
     # What is held keeps its place, and depends on the guess.
     result = integrate(model, found, (1 - free) * difference(model, found, q))

@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._array import is_known, with_precision
+from .._implicit import recomputed
 from ..simulate import State
 from ..simulate.step import linearized, stepped
 from ._configurations import flat_entries
@@ -267,7 +268,7 @@ class Stages:
         """`function(index, ...)` of each stage, of rows with a leading axis of stages."""
         indices = jnp.arange(self.steps, dtype=jnp.int32)
         if jax.default_backend() == "cpu":  # one compiled loop, see `batch_map`
-            return lax.map(lambda given: function(*given), (indices, *rows))
+            return lax.map(recomputed(lambda given: function(*given)), (indices, *rows))
         return jax.vmap(function)(indices, *rows)
 
     def before(self, points: Points) -> Points:

@@ -88,11 +88,10 @@ def changed(
     """
     program = solver.transcribed(Stages(of(*values)))
     points, inputs = placed(program, solution)
-    act, side, multipliers = acting(program, points, inputs)
+    linear = program.linearized(points, inputs)
+    act, side, multipliers = acting(program, points, inputs, linear)
     costates, rows = multipliers.costates, jnp.where(act, multipliers.rows, 0)
-    m = program.m
-    one = jnp.ones((), program.dtype)
-    expanded = program.expand(points, inputs, costates, rows[:, :m], one, "full")
+    expanded = program.expand(points, inputs, costates, rows[:, : program.m], 1.0, "full", linear)
 
     def faults(*values):
         """What the equations miss of other problems, and what else changes with these."""
@@ -191,9 +190,11 @@ def missed(
 NEAR = 1e-3
 
 
-def acting(program: Transcription, points, inputs) -> tuple[Bool[Array, "M rows"], Array, Unknowns]:
-    """Which rows act, on which side, and the multipliers at a solution."""
-    m, dtype = program.m, program.dtype
+def acting(
+    program: Transcription, points, inputs, linear: Expanded
+) -> tuple[Bool[Array, "M rows"], Array, Unknowns]:
+    """Which rows act, on which side, and the multipliers at a solution, where the program is `linear` to first order."""
+    dtype = program.dtype
     lower, upper = program.bounds()
     rows = program.evaluate(points, inputs).rows
     equal = lower == upper
@@ -204,22 +205,16 @@ def acting(program: Transcription, points, inputs) -> tuple[Bool[Array, "M rows"
     gap = jnp.maximum(jnp.minimum(to_low, to_high), 0)
     size = jnp.maximum(1, jnp.abs(jnp.where(side < 0, finite(lower), finite(upper))))
     near = equal | (gap <= NEAR * size)
-    still = jnp.zeros((program.steps, program.nx), dtype)
-    no_push = jnp.zeros((program.steps + 1, m), dtype)
-    expanded = program.expand(points, inputs, still, no_push, jnp.ones((), dtype), "gauss-newton")
     # Whatever the second derivatives are: at a minimum the multipliers do not depend on them.
-    steepest = jnp.maximum(jnp.max(jnp.abs(expanded.slope)), jnp.max(jnp.abs(expanded.end_slope), initial=0))
+    steepest = jnp.maximum(jnp.max(jnp.abs(linear.slope)), jnp.max(jnp.abs(linear.end_slope), initial=0))
     stiff = jnp.maximum(steepest, 1e-3)
     unit = lambda size: stiff * jnp.eye(size, dtype=dtype)
-    convex = expanded._replace(
-        curvature=expanded.curvature + unit(expanded.curvature.shape[-1])[None],
-        end_curvature=expanded.end_curvature + unit(program.nx),
+    convex = linear._replace(
+        curvature=linear.curvature + unit(linear.curvature.shape[-1])[None],
+        end_curvature=linear.end_curvature + unit(program.nx),
     )
-    pull = Unknowns(
-        *slopes_of(program, expanded),
-        jnp.zeros_like(still),
-        jnp.zeros_like(rows),
-    )
+    still = jnp.zeros((program.steps, program.nx), dtype)
+    pull = Unknowns(*slopes_of(program, linear), still, jnp.zeros_like(rows))
     found = System(program, convex, near).solve(jax.tree.map(jnp.negative, pull))
     return near & (equal | (side * found.rows > gap)), side, found
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import matmul, transpose, vecmat
-from ._stages import Hessian, Point, Stages
-from .transcription import Stage, Transcription, half_square, symmetric
+from .._array import matmul, vecmat
+from ._stages import Point, Stages
+from .transcription import Stage, Transcription, half_square, square
 
 
 class Shots(Transcription):
@@ -20,6 +20,7 @@ class Shots(Transcription):
         free = np.zeros(stages.nx, bool)
         free[stages.nx - stages.free :] = True
         super().__init__(stages, stages.nx, stages.nu, free)
+        self.curved = self.nz
 
     def begun(self, start):
         return start.motion(self.stages), start.control
@@ -45,34 +46,27 @@ class Shots(Transcription):
     def end_cost(self, point: Point):
         return self.stages.terminal_parts(point)
 
-    def expand_stage(self, index, point: Point, w, after: Point, costate, push, scale, hessian: Hessian):
+    def rest(self, index, point: Point, w, after: Point):
+        return self.cost(index, point, w)[1]
+
+    def linearize_stage(self, index, point: Point, w, after: Point):
         """As for all programs; how steps end is as `rbd.step_derivatives` has it."""
-        stages, nx, nz = self.stages, self.nx, self.nz
-        at = lambda change: (stages.move(point, change[:nx]), w + change[nx:])
+        stages, nx = self.stages, self.nx
 
-        def linear(change):
-            point, w = at(change)
-            rows, rest = self.cost(index, point, w)
-            return (rows, rest, self.held(index, point, w)), rows
+        def values(change):
+            point_, w_ = stages.move(point, change[:nx]), w + change[nx:]
+            rows, rest = self.cost(index, point_, w_)
+            return (rows, rest, self.held(index, point_, w_)), rows
 
-        nothing = jnp.zeros(nz, self.dtype)
-        (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
-        if hessian == "full":
-            still = jnp.zeros(nx, self.dtype)
-            of = lambda change: self.lagrangian(
-                index, point, w, after, jnp.concatenate([change, still]), costate, push, scale
-            )
-            curvature = jax.jacfwd(jax.grad(of))(nothing)
-        else:
-            of_rest = jax.jacfwd(jax.grad(lambda change: self.cost(index, *at(change))[1]))(nothing)
-            curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)
+        nothing = jnp.zeros(self.nz, self.dtype)
+        (by_rows, by_rest, held), rows = jax.jacfwd(values, has_aux=True)(nothing)
         # The end of a step by what it starts from, as a change of the point after.
         end, (A, B) = stages.advance(index, point, w), stages.linearize(index, point, w)
         by_end = jax.jacfwd(lambda change: stages.difference(after, stages.move(end, change)))(nothing[:nx])
         before = matmul(by_end, jnp.concatenate([A, B], axis=1))
         defect = jnp.concatenate([before, -jnp.eye(nx, dtype=self.dtype)], axis=1)
-        slope = jnp.concatenate([vecmat(rows, by_rows) + by_rest, jnp.zeros_like(costate)])
-        return slope, jnp.pad(symmetric(curvature), (0, nx)), defect, held
+        slope = vecmat(rows, by_rows) + by_rest
+        return jnp.pad(slope, (0, nx)), jnp.pad(square(by_rows), (0, nx)), defect, held
 
     def lagrangian(self, index, point: Point, w, after: Point, change, costate, push, scale=1.0):
         """As for all programs. The point after counts in the chart of where it is: by how much it changes is missed."""

@@ -10,6 +10,7 @@ equalities. Numbers of points and inputs that can be bounded as they are have ro
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -75,6 +76,7 @@ class Transcription(abc.ABC):
     - `free`: which of the changes of the first point are decided on; the others are zero.
     - `alike`: which of the numbers of a point are the same for all points, and bounded at the last.
     - `m`: the number of rows without the box.
+    - `curved`: how many of the changes of a stage, the first ones, have second derivatives.
     """
 
     nw: int
@@ -86,6 +88,7 @@ class Transcription(abc.ABC):
         self.alike[0, stages.nx - stages.free : stages.nx] = True
         self.m = sum(stages.constraint_sizes)
         self.nz = nx + nw
+        self.curved = self.nz + nx
 
     @abc.abstractmethod
     def begun(self, start) -> tuple[Any, Float[Array, "N nw"]]:
@@ -187,34 +190,61 @@ class Transcription(abc.ABC):
         end = stages.terminal_of_each(stages.last(self.states(points)))
         return jnp.concatenate([jnp.sum(each, axis=0), end])
 
+    def linearized(self, points, inputs: Float[Array, "N nw"]) -> Expanded:
+        """The program to first order around a motion. Curvatures are those of the squares in the cost with linear rows: Gauss and
+        Newton's, without the rest.
+        """
+        stages = self.stages
+        around = stages.before(points), inputs, stages.after(points)
+        slope, squares, defects, rows = stages.over_stages(self.linearize_stage, *around)
+        end_slope, end_squares, end_rows = self.linearize_end(stages.last(points))
+        end_rows = jnp.concatenate([end_rows, jnp.zeros((self.m, self.nw), self.dtype)], axis=1)
+        rows = jnp.concatenate([rows, end_rows[None]])
+        return Expanded(slope, squares, defects, rows, end_slope, end_squares)
+
     def expand(
         self,
         points,
         inputs: Float[Array, "N nw"],
         costates: Float[Array, "N nx"],
         pushes: Float[Array, "M m"],
-        scale: Float[Array, ""],
+        scale: float | Float[Array, ""],
         hessian: Hessian,
+        linear: Expanded | None = None,
     ) -> Expanded:
         """The program to second order around a motion; second derivatives of the cost, times a scale, and of what it must keep to
         with these multipliers: `costates` of the defects and `pushes` of the rows without the box. Slopes are without the scale.
+
+        - `linear`: what is `linearized` there, if that is known.
         """
-        stages = self.stages
+        stages, last = self.stages, self.stages.last(points)
+        linear = self.linearized(points, inputs) if linear is None else linear
+        n = self.nz + self.nx
 
-        def each(index, point, w, after, costate, push):
-            return self.expand_stage(index, point, w, after, costate, push, scale, hessian)
+        def bend(index, point, w, after, costate, push):
+            full = lambda change: self.lagrangian(index, point, w, after, change, costate, push, scale)
+            rest = lambda change: scale * self.rest(index, *self.moved(point, w, after, change))
+            return second_derivatives(full if hessian == "full" else rest, n, self.curved, self.dtype)
 
+        full_end = lambda change: self.end_lagrangian(last, change, pushes[-1], scale)
+        rest_end = lambda change: scale * self.end_cost(self.move(last, change))[1]
         around = stages.before(points), inputs, stages.after(points)
-        slope, curvature, defects, rows = stages.over_stages(each, *around, costates, pushes[:-1])
-        end_slope, end_curvature, end_rows = self.expand_end(stages.last(points), pushes[-1], scale, hessian)
-        end_rows = jnp.concatenate([end_rows, jnp.zeros((self.m, self.nw), self.dtype)], axis=1)
-        rows = jnp.concatenate([rows, end_rows[None]])
-        return Expanded(slope, curvature, defects, rows, end_slope, end_curvature)
+        bends = stages.over_stages(bend, *around, costates, pushes[:-1])
+        end_bends = second_derivatives(
+            full_end if hessian == "full" else rest_end, self.nx, self.nx, self.dtype
+        )
+        if hessian == "gauss-newton":
+            bends, end_bends = scale * linear.curvature + bends, scale * linear.end_curvature + end_bends
+        return linear._replace(curvature=bends, end_curvature=end_bends)
+
+    def moved(self, point, w, after, change: Float[Array, "n"]):
+        """A stage's point, its input and the point after, changed."""
+        nx, nz = self.nx, self.nz
+        return self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
 
     def lagrangian(self, index, point, w, after, change: Float[Array, "n"], costate, push, scale=1.0):
         """The Lagrangian of a stage, without the box, after a change of its point, its input and the point after."""
-        nx, nz = self.nx, self.nz
-        point, w, after = self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
+        point, w, after = self.moved(point, w, after, change)
         stage = self.stage(index, point, w, after)
         missed = jnp.sum(costate * stage.defect)
         return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
@@ -224,47 +254,32 @@ class Transcription(abc.ABC):
         point = self.move(point, change)
         return scale * half_square(*self.end_cost(point)) + jnp.sum(push * self.end_held(point))
 
-    def expand_stage(self, index, point, w, after, costate, push, scale, hessian: Hessian):
-        """Slope, curvature, and the derivatives of the defect and the rows of one stage."""
-        nx, nz = self.nx, self.nz
+    def rest(self, index, point, w, after) -> Float[Array, ""]:
+        """What a stage costs beside its squares."""
+        return self.stage(index, point, w, after).rest
 
-        def at(change):
-            return self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
+    def linearize_stage(self, index, point, w, after):
+        """Slope, the squares' curvature, and the derivatives of the defect and the rows of one stage."""
 
-        def linear(change):
-            point, w, after = at(change)
-            stage = self.stage(index, point, w, after)
-            return (*stage, self.held(index, point, w)), stage.rows
+        def values(change):
+            point_, w_, after_ = self.moved(point, w, after, change)
+            stage = self.stage(index, point_, w_, after_)
+            return (*stage, self.held(index, point_, w_)), stage.rows
 
-        def rest(change):
-            return self.stage(index, *at(change)).rest
+        nothing = jnp.zeros(self.nz + self.nx, self.dtype)
+        (by_rows, by_rest, defect, held), rows = jax.jacfwd(values, has_aux=True)(nothing)
+        return vecmat(rows, by_rows) + by_rest, square(by_rows), defect, held[:, : self.nz]
 
-        nothing = jnp.zeros(nz + nx, self.dtype)
-        (by_rows, by_rest, defect, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
-        if hessian == "full":
-            of = lambda change: self.lagrangian(index, point, w, after, change, costate, push, scale)
-            curvature = jax.jacfwd(jax.grad(of))(nothing)
-        else:
-            curvature = scale * (matmul(transpose(by_rows), by_rows) + jax.jacfwd(jax.grad(rest))(nothing))
-        return vecmat(rows, by_rows) + by_rest, symmetric(curvature), defect, held[:, :nz]
+    def linearize_end(self, point):
+        """Slope, the squares' curvature, and the derivatives of the rows at the end."""
 
-    def expand_end(self, point, push, scale, hessian: Hessian):
-        """Slope, curvature, and the derivatives of the rows at the end."""
-        at = lambda change: self.move(point, change)
+        def values(change):
+            there = self.move(point, change)
+            rows, rest = self.end_cost(there)
+            return (rows, rest, self.end_held(there)), rows
 
-        def linear(change):
-            rows, rest = self.end_cost(at(change))
-            return (rows, rest, self.end_held(at(change))), rows
-
-        nothing = jnp.zeros(self.nx, self.dtype)
-        (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
-        if hessian == "full":
-            of = lambda change: self.end_lagrangian(point, change, push, scale)
-            curvature = jax.jacfwd(jax.grad(of))(nothing)
-        else:
-            of_rest = jax.jacfwd(jax.grad(lambda change: self.end_cost(at(change))[1]))(nothing)
-            curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)
-        return vecmat(rows, by_rows) + by_rest, symmetric(curvature), held
+        (by_rows, by_rest, held), rows = jax.jacfwd(values, has_aux=True)(jnp.zeros(self.nx, self.dtype))
+        return vecmat(rows, by_rows) + by_rest, square(by_rows), held
 
 
 class Steps(NamedTuple):
@@ -308,8 +323,16 @@ def half_square(rows, rest):
     return 0.5 * jnp.sum(rows**2) + rest
 
 
-def symmetric(matrix):
-    return 0.5 * (matrix + transpose(matrix))
+def square(matrix):
+    """The matrix, transposed, times itself."""
+    return matmul(transpose(matrix), matrix)
+
+
+def second_derivatives(function: Callable, size: int, some: int, dtype) -> Float[Array, "n n"]:
+    """Second derivatives at zero of a function of `size` numbers that only the first `some` of them curve."""
+    of = lambda change: function(jnp.pad(change, (0, size - some)))
+    matrix = jax.jacfwd(jax.grad(of))(jnp.zeros(some, dtype))
+    return jnp.pad(0.5 * (matrix + transpose(matrix)), (0, size - some))
 
 
 def _with_end(rows):

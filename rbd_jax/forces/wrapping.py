@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._array import cross, dot
+from .._implicit import remembered
 
 
 #: The Newton steps of a string inside: quadratic from an upper bound on.
@@ -149,7 +150,8 @@ def _within(a, b, radius):
     def newton(_, z):
         return jnp.clip(z - residual(z) / slope(z), 0, last)
 
-    found = jax.lax.stop_gradient(jax.lax.fori_loop(0, STEPS, newton, jnp.full_like(gap, last)))
+    search = jax.lax.fori_loop(0, STEPS, newton, jnp.full_like(gap, last))
+    found = remembered(jax.lax.stop_gradient(search))
     z = jnp.where(solvable, found - residual(found) / jax.lax.stop_gradient(slope(found)), 0.0)
     ahead = a[0] * b[1] - a[1] * b[0] > 0
     base, ratio = jnp.where(ahead, a, b), jnp.where(ahead, ratio_a, ratio_b)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._arguments import whole_number
-from .._implicit import remembered
+from .._implicit import recomputed, remembered
 from .._rules import custom_jvp
 from ._explicit import ExplicitRungeKutta
 from .result import Result
@@ -48,6 +48,7 @@ class EventDriven(Scheme):
 
     finds_events = True
     fallible = True
+    recomputes = True
 
     def __init__(self, scheme: ExplicitRungeKutta | None = None, events: int = 4):
         self.scheme = RungeKutta4() if scheme is None else scheme
@@ -60,10 +61,11 @@ class EventDriven(Scheme):
 
     def step(self, system, time, state, memory, dt):
         if not system.jumps:
-            return self.scheme.step(system, time, state, memory, dt)
+            return recomputed(self.scheme.step)(system, time, state, memory, dt)
 
+        @recomputed
         def phase(at, number):
-            advance = lambda at: self._to_event(system, time, dt, number == self.events, *at)
+            advance = recomputed(lambda at: self._to_event(system, time, dt, number == self.events, *at))
             return lax.cond(at[1] < dt, advance, lambda at: at, at), None
 
         start = state, jnp.zeros_like(dt), jnp.zeros((), bool)

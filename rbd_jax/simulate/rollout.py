@@ -217,8 +217,8 @@ class Run:
         self.allowed, self.bar = allowed, bar
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
-        # Differentiation remembers the state at each step, not what was computed on the way.
-        self.step = recomputed(self.advance)
+        # Reverse mode stores the state at each step, not what was computed on the way.
+        self.step = self.advance if self.scheme.recomputes else recomputed(self.advance)
 
     def start(self, given) -> Carry:
         """Before the first step."""

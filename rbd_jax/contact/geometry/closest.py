@@ -25,6 +25,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import cross, dot, matmul, matvec, transpose, vecmat
+from ..._implicit import remembered
 from ...spatial import Transform
 from .cores import Core
 from .vectors import length, tangents, turned, turned_back, unit
@@ -86,7 +87,7 @@ def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transfor
 
     at = Transform(at.rotation, at.position / unit_length)
     pair = pair_of(*lax.stop_gradient((given, at)))
-    found = _search(pair)
+    found = remembered(_search(pair))
     ends = jax.vmap(lambda support, normal: _polished(pair, support, normal))(*found)
     best = jnp.argmax(ends[2])
     support, choice, normal = lax.stop_gradient(jax.tree.map(lambda x: x[best], (found[0], *ends[:2])))

@@ -23,6 +23,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from ..._array import dot, matmul, matvec, transpose, vecmat
+from ..._implicit import remembered
 from ..._rules import custom_jvp
 from . import _cones as cones
 from .codes import Code
@@ -72,9 +73,8 @@ def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
     """The solution, differentiable by all of the problem. `guess` is where to begin."""
     scale = _scale(lax.stop_gradient(problem))
     problem = scale.problem(problem)
-    point, iterations, code = search(
-        *lax.stop_gradient((problem, None if guess is None else scale.into(guess)))
-    )
+    known = lax.stop_gradient((problem, None if guess is None else scale.into(guess)))
+    point, iterations, code = remembered(search(*known))
     found = held(residual)(problem, point)
     # Nothing depends on the problem where there is no solution.
     proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)

@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ..._array import matvec
+from ..._implicit import remembered
 from ._conic import Point, Problem, held, solve_conic
 from .codes import Code
 
@@ -92,7 +93,7 @@ def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | Non
         return _nothing(d)
     limit = 50 + 10 * d.shape[0] if max_pivots is None else max_pivots
     known_M, known_d = lax.stop_gradient((M, d))
-    force, iterations, code = _pivoted(known_M, known_d, limit)
+    force, iterations, code = remembered(_pivoted(known_M, known_d, limit))
     solved = code == Code.SOLVED
     # What is not in the basis is exactly zero.
     w = jnp.where(force > 0, force, jnp.minimum(-matvec(known_M, force) - known_d, 0))

@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import times
+from ..._implicit import remembered
 from ..._positive import apply_inverse, solve_positive
 from ..._rules import custom_jvp
 from .terms import Term
@@ -63,7 +64,7 @@ def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solu
 
 @custom_jvp
 def _solution(problem: Problem, start):
-    return _search(problem, start)
+    return remembered(_search(problem, start))
 
 
 @_solution.defjvp

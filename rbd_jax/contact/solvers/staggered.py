@@ -21,6 +21,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import dot, matmul, matvec, transpose, vecmat
+from ..._implicit import remembered
 from . import _conic
 from ._conic import Point, Problem, held, refined, solve_conic
 from .codes import Code
@@ -125,6 +126,7 @@ def staggered_projections(
     known, start = lax.stop_gradient((matrices, start))
     both, rounds, code = _rounds(known, start, t, tolerance, max_rounds)
     both, residual, _ = refined(equations, known, both)
+    both, residual, rounds, code = remembered((both, residual, rounds, code))
     good = residual <= float(jnp.finfo(free.dtype).eps) ** 0.6
     code = jnp.where(code == Code.SOLVED, jnp.where(good, Code.SOLVED, Code.NOT_CONVERGED), code)
     kept = held(equations)(matrices, both)
