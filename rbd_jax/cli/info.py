@@ -14,6 +14,7 @@ ROLES = {
     "site": "sites", "shape": "shapes", "tendon": "tendons", "actuator": "actuators", "sensor": "sensors",
     "keyframe": "keyframes", "constraint": "constraints", "force": "force elements", "contact law": "contact law",
     "contact pair": "contact pairs", "contact exclusion": "contact exclusions", "softness": "softness of joints",
+    "massless centers": "centers of massless bodies",
 }  # fmt: skip
 
 

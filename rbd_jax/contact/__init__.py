@@ -6,6 +6,7 @@ What is attached to a model:
 - `Rigid`: rigid contact with friction, one convex problem a step
 - `Hard`: rigid contact by forces and impacts, from event to event
 - `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
+- `MasslessCenters`: what stands for the centers of mass of bodies without mass under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
 - `ContactExclusion`: two bodies that do not touch
 - `Compliant`: a force between two shapes, by how deep and how fast they overlap, with friction, also by bristles
@@ -53,6 +54,7 @@ __all__ = [
     "Rigid",
     "Hard",
     "Softness",
+    "MasslessCenters",
     "ContactPair",
     "ContactExclusion",
     "Compliant",
@@ -98,6 +100,7 @@ from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactP
 from .rigid import Rigid as Rigid
 from .separated import separated as separated
 from .soft import Soft as Soft
+from .massless import MasslessCenters as MasslessCenters
 from .softness import Softness as Softness
 from .unilateral import (
     ContactProblem as ContactProblem,

@@ -27,6 +27,7 @@ from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
 from .contacts import Contacts, columns_that_move, contact_jacobian, of_pairs, point_jacobians
+from .massless import centers_of_mass
 from .solvers.terms import Coordinates, EllipticCones, Pyramids, Rows, Term
 
 
@@ -62,7 +63,7 @@ def mobilities(model: Model) -> Mobilities:
         for part in np.split(own, size // 3):
             means[np.ix_(part, part)] = 1 / 3
     moved = jnp.asarray(columns_that_move(model, np.arange(model.nb)), inertia.dtype)
-    centres = motion.world_frames.point(model.inertias.com)
+    centres = motion.world_frames.point(centers_of_mass(model))
     axes = jnp.broadcast_to(jnp.eye(3, dtype=inertia.dtype), (model.nb, 3, 3))
     j = point_jacobians(motion, moved, centres, axes)
     answers = jnp.sum(j * matmul(j, inverse), axis=2)

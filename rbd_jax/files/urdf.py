@@ -18,6 +18,7 @@ from .. import joints
 from .._arguments import UNIT, plain_direction
 from .._array import with_numpy_leaves
 from .._errors import ModelError, suggest
+from ..contact.massless import MasslessCenters
 from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
@@ -119,6 +120,7 @@ def load_urdf(
         for link in robot.all("link"):
             body = names.get(link.text("name"), link.text("name"))
             builder.attached += reader.shapes_of(link, body)
+        builder.attached += _massless(robot, names)
         report_shapes(name, reader.faults, strict)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
@@ -268,6 +270,17 @@ def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     central = rotation @ np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]) @ rotation.T
     about_origin = central + mass * (com @ com * UNIT - com[:, None] * com[None])
     return np.array(mass), mass * com, about_origin[TRIANGLE]
+
+
+def _massless(robot: Element, names: dict[str, str]) -> list[MasslessCenters]:
+    """Where links without mass have their inertial frame, if not in their origin."""
+    points = {}
+    for link in robot.all("link"):
+        inertial = link.child("inertial")
+        if inertial is not None and inertial.needed("mass", '<mass value="..."/>').number("value") == 0:
+            points[names.get(link.text("name"), link.text("name"))] = origin(inertial).position
+    points = {name: point for name, point in points.items() if point.any() and name != "world"}
+    return [MasslessCenters(list(points), np.array([*points.values()]))] if points else []
 
 
 def _joint(joint: Element) -> joints.Joint:

@@ -104,6 +104,7 @@ ROLES = (
     "contact pair",
     "force",
     "keyframe",
+    "massless centers",
     "sensor",
     "shape",
     "site",

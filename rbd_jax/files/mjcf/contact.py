@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...contact.law import ContactLaw
+from ...contact.massless import MasslessCenters
 from ...contact.pairs import ContactExclusion, ContactPair
 from ...contact.soft import Soft
 from ...contact.softness import Softness
@@ -33,7 +34,7 @@ def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
     )
     for name, one in zip(names, compiled.exclude_signature.tolist()):
         found.append(ContactExclusion(name, (bodies[one >> 16], bodies[one & 0xFFFF])))
-    return found + _softness(mujoco, compiled)
+    return [*found, *_softness(mujoco, compiled), *_massless(compiled)]
 
 
 def acts(mujoco, compiled) -> bool:
@@ -143,6 +144,14 @@ def _softness(mujoco, compiled) -> list[Softness]:
             }
         found.append(_soft(words, tendon=name))
     return [one for one in found if not one.usual]
+
+
+def _massless(compiled) -> list[MasslessCenters]:
+    """What MuJoCo takes for the centers of mass of bodies that move and have none, where it is not their origin."""
+    moves = (compiled.body_mass == 0) & (compiled.body_weldid != 0)
+    bodies = np.flatnonzero(moves & compiled.body_ipos.any(axis=1))
+    names = body_names(compiled)
+    return [MasslessCenters([names[b] for b in bodies], compiled.body_ipos[bodies])] if len(bodies) else []
 
 
 def _soft(words: dict[str, Any], joint: str | None = None, tendon: str | None = None) -> Softness:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import SubElement
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from ....contact.massless import MasslessCenters
 from ....contact.pairs import ContactExclusion, ContactPair
 from ....contact.soft import Soft
 from ....contact.softness import Softness
 from ...mjcf.contact import MOST, PAIRS
 from ..numerals import text
 from .document import Document
+from .tree import LEAST
 
 
 def write_law(out: Document, law: Soft) -> bool:
@@ -27,6 +29,10 @@ def write_law(out: Document, law: Soft) -> bool:
             said = next((one for one in custom if one.get("name") == name), None)
             said = SubElement(custom, "numeric", name=name) if said is None else said
             said.set("data", str(bound))
+    # Without an inertial frame, MuJoCo puts that of a massless body elsewhere than in the body's origin.
+    for name, element in out.bodies.items():
+        if name != "world":
+            _inertial_of(element)
     return law.limits and law.friction
 
 
@@ -66,3 +72,19 @@ def write_softness(out: Document, softness: Softness) -> bool:
             if not np.array_equal(value, as_usual):
                 element.set(word, text(value))
     return bool(elements)
+
+
+def write_centers(out: Document, centers: MasslessCenters) -> bool:
+    for body, point in zip(centers.bodies, np.asarray(centers.frames.position)):
+        inertial = None if body == "world" else _inertial_of(out.bodies[body])
+        if inertial is not None and float(inertial.attrib["mass"]) <= LEAST:
+            inertial.set("pos", text(point))
+    return True
+
+
+def _inertial_of(body: Element) -> Element:
+    """The `<inertial>` of a body, made if it has none: without mass, in the body's origin."""
+    found = body.find("inertial")
+    if found is not None:
+        return found
+    return SubElement(body, "inertial", pos="0 0 0", mass="0", diaginertia="0 0 0")

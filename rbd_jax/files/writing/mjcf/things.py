@@ -12,6 +12,7 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ....contact.massless import MasslessCenters
 from ....contact.pairs import ContactExclusion, ContactPair
 from ....contact.soft import Soft
 from ....contact.softness import Softness
@@ -35,7 +36,7 @@ from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .actuators import write_actuator
-from .contact import write_exclusion, write_law, write_pair, write_softness
+from .contact import write_centers, write_exclusion, write_law, write_pair, write_softness
 from .document import Document, Written, place, site_at
 from .forces import write_compensation, write_fluid
 from .sensors import TAGS, write_sensor
@@ -52,6 +53,7 @@ ORDER = (
     "contact exclusion",
     "tendon",
     "softness",
+    "massless centers",
     "constraint",
     "force",
     "actuator",
@@ -243,6 +245,7 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     ContactPair: write_pair,
     ContactExclusion: write_exclusion,
     Softness: write_softness,
+    MasslessCenters: write_centers,
     FrameAxis: write_sensor,
     **dict.fromkeys(TAGS, write_sensor),
 }
