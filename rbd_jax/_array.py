@@ -230,10 +230,26 @@ def complement(columns: Float[Array, "m n"]) -> Float[Array, "m rest"]:
 
 
 def clamped(x: Array, low, high) -> Array:
-    """`x` within a range. At an end it has the derivative from inside, so that what is held there at a bound answers to a change;
-    that of `jnp.clip` is a quarter.
+    """`x` within a range.
+
+    At an end the derivative is the one from inside, so that a value at its bound responds to a change. That of `jnp.clip` is the
+    mean of both sides, although nothing is ever outside. Where the ends are equal there is no inside: the value is their mean,
+    and does not change with `x`.
     """
-    return jnp.where(x < low, low, jnp.where(x > high, high, x))
+    is_point = low == high
+    mean = 0.5 * (jnp.where(is_point, low, 0) + jnp.where(is_point, high, 0))
+    inside = jnp.where(is_point, mean.astype(x.dtype), x)
+    return jnp.where(x < low, low, jnp.where(x > high, high, inside))
+
+
+def at_least(x: Array, low) -> Array:
+    """`x`, or `low` where that is larger. At `low` the derivative is the one from above (see `clamped`)."""
+    return jnp.where(x < low, low, x)
+
+
+def beyond(x: Array, low, high) -> Array:
+    """How far `x` is above or (negative) below a range, zero within. At an end the derivative is the one from outside."""
+    return jnp.where(x >= high, x - high, jnp.where(x <= low, x - low, 0))
 
 
 def is_known(tree) -> bool:
@@ -265,6 +281,16 @@ def from_numpy(x: np.ndarray | Array) -> Array:
 def pick(x: Array, index, otherwise: Callable = operator.getitem) -> Array:
     """`x[index]`: in NumPy where that is possible, so that nothing is compiled for it; else `otherwise(x, index)`."""
     return from_numpy(np.asarray(np.asarray(x)[index])) if _is_at_hand(x) else otherwise(x, index)
+
+
+def by_numpy(function: Callable, *arrays):
+    """`function(np, *arrays)`, where that is possible, so that nothing is compiled for it; else `function(jnp, *arrays)`.
+
+    It moves numbers about, as all that is the same by both.
+    """
+    if get_opaque_trace_state() != NOTHING_TRACED or any(getattr(x, "committed", False) for x in arrays):
+        return function(jnp, *arrays)
+    return from_numpy(np.asarray(function(np, *map(np.asarray, arrays))))
 
 
 def _is_at_hand(x) -> bool:

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from ._array import pick
 from ._devices import compiled_for
 from ._versions import NOTHING_TRACED, DynamicJaxprTracer, get_opaque_trace_state
 
@@ -264,10 +265,14 @@ def is_number(leaf) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.inexact | float | complex)
 
 
+def _strongly(leaf, _):
+    return jax.lax.convert_element_type(leaf, leaf.dtype)
+
+
 def _plain(leaf):
     """Without a weak type, by which the same numbers would count as others."""
     if isinstance(leaf, jax.Array):
-        return jax.lax.convert_element_type(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
+        return pick(leaf, (), _strongly) if getattr(leaf, "weak_type", False) else leaf
     return np.asarray(leaf, jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
 
 

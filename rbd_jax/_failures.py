@@ -36,10 +36,9 @@ class Failure(eqx.Module):
         code = first_failure(self.code, code).astype(self.code.dtype)
         return Failure(code, jnp.where(first, step.astype(self.step.dtype), self.step))
 
-    def or_earlier(self, other: Failure) -> Failure:
-        """That of the two which came first; this one if they came together."""
-        own = self.happened & (~other.happened | (self.step <= other.step))
-        return jax.tree.map(lambda a, b: jnp.where(own, a, b), self, other)
+    def or_else(self, other: Failure) -> Failure:
+        """This one if it happened, else the other."""
+        return jax.tree.map(lambda a, b: jnp.where(self.happened, a, b), self, other)
 
 
 def first_failure(*codes: Int[Array, "*batch"] | np.int32) -> Int[Array, "*batch"]:

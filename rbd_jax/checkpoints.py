@@ -401,7 +401,7 @@ def with_leaves(tree: Any, saved: list[np.ndarray]) -> Any:
     """A tree like this one of the arrays that `plain_leaves` had made of it."""
     leaves, structure = jax.tree.flatten(tree)
     wrapped = lambda leaf, x: (
-        jax.random.wrap_key_data(x, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else jax.numpy.asarray(x)
+        jax.random.wrap_key_data(x, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else jax.device_put(x)
     )
     return jax.tree.unflatten(structure, [wrapped(*pair) for pair in zip(leaves, saved, strict=True)])
 

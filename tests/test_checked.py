@@ -50,7 +50,7 @@ def test_raises_around_compiled_code():
 
 
 def test_raises_for_one_sample_of_a_batch():
-    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), SOUND, SINGULAR)
+    models = jax.tree.map(lambda *leaves: np.stack(leaves), SOUND, SINGULAR)
     function = jax.vmap(rbd.checked(rbd.forward_dynamics), in_axes=(0, None, None, None))
     with pytest.raises(Exception, match=RAISED):
         jax.block_until_ready(function(models, *ARGUMENTS))
@@ -58,7 +58,7 @@ def test_raises_for_one_sample_of_a_batch():
 
 def test_diverged_rollout():
     """A step far too long for a stiff spring that is taken explicitly."""
-    model = eqx.tree_at(lambda m: m.stiffness, SOUND, jnp.full(2, 1e6))
+    model = eqx.tree_at(lambda m: m.stiffness, SOUND, np.full(2, 1e6))
     state = rbd.State(*ARGUMENTS[:2])
     with pytest.raises(Exception, match="rollout: .*diverged"):
         jax.block_until_ready(

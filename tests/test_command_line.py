@@ -1,6 +1,8 @@
 """The command line: what it writes and prints, and how it refuses what it cannot do."""
 
+import contextlib
 import dataclasses
+import io
 import os
 import platform
 import re
@@ -54,27 +56,35 @@ def png_size(path):
     return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
 
 
-def test_simulate(tmp_path, capsys):
-    arguments = ["--batch", "5", "--seconds", "0.07", "--dt", "0.01", "--out", str(tmp_path / "a" / "b")]
-    assert main(["simulate", "double_pendulum", *arguments]) == 0
-    out = capsys.readouterr().out
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """What a simulation prints, and the folder of its files, a page among them."""
+    folder = tmp_path_factory.mktemp("simulated") / "a" / "b"
+    arguments = ["--batch", "3", "--seconds", "0.07", "--dt", "0.01", "--html", "--out", str(folder)]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(["simulate", "pendulum", *arguments]) == 0
+    return out.getvalue(), folder
+
+
+def test_simulate(simulated):
+    out, folder = simulated
     for expected in (
         "steps per second",
         "real-time factor",
         "energy error",
         "every sample, every step",
-        "5 x 7",
+        "3 x 7",
         "trajectory.npz",
     ):
         assert expected in out
-    saved = np.load(tmp_path / "a" / "b" / "trajectory.npz")
-    assert saved["q"].shape == saved["v"].shape == (5, 8, 2)
-    assert all(saved[name].dtype == rbd.load("double_pendulum").dtype for name in "tqv")
+    saved, model = np.load(folder / "trajectory.npz"), rbd.load("pendulum")
+    assert saved["q"].shape == saved["v"].shape == (3, 8, 1)
+    assert all(saved[name].dtype == model.dtype for name in "tqv")
     np.testing.assert_allclose(saved["t"], 0.01 * np.arange(8), rtol=1e-6)
-    assert saved["body_names"].tolist() == ["upper", "lower"]
-    assert saved["joint_names"].tolist() == ["shoulder", "elbow"]
-    assert str(saved["robot"]) == "double_pendulum"
-    picture = tmp_path / "a" / "b" / "trajectory.png"
+    assert saved["body_names"].tolist() == ["bob"]
+    assert saved["joint_names"].tolist() == ["swing"]
+    assert str(saved["robot"]) == "pendulum"
+    picture = folder / "trajectory.png"
     width, height = png_size(picture)
     assert width > 1000 and height > 500 and picture.stat().st_size > 20_000
 
@@ -122,12 +132,11 @@ def test_simulate_is_what_rollout_does(tmp_path):
     np.testing.assert_allclose(v, traj.v[:, numbers], atol=1e-5)
 
 
-def test_simulate_writes_a_page(tmp_path, capsys):
-    arguments = ["--batch", "3", "--seconds", "0.05", "--dt", "0.005", "--html", "--out", str(tmp_path)]
-    assert main(["simulate", "pendulum", *arguments]) == 0
-    page = (tmp_path / "run.html").read_text(encoding="utf-8")
+def test_simulate_writes_a_page(simulated):
+    out, folder = simulated
+    page = (folder / "run.html").read_text(encoding="utf-8")
     assert page.count('"number":') == 3 and "</html>" in page
-    assert "run.html" in capsys.readouterr().out
+    assert "run.html" in out
 
 
 def test_the_seed_decides_and_the_limits_hold():
@@ -569,15 +578,15 @@ def test_where_what_was_compiled_is_not_kept(tmp_path, how):
     assert elsewhere.exists() == (how == "elsewhere")
 
 
-def test_the_command_line_works_on_all_cores():
+@pytest.mark.parametrize(
+    "given, expected",
+    [({}, cores()), pytest.param({"JAX_NUM_CPU_DEVICES": "3"}, 3, marks=pytest.mark.slow)],
+    ids=["as it is", "told"],
+)
+def test_the_command_line_works_on_all_cores(given, expected):
     """In a process that it has for itself; and not where somebody has said how many devices there are."""
     program = "import jax; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
-    for given, expected in (({}, cores()), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env=os.environ | given,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert int(done.stdout) == expected
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | given, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == expected

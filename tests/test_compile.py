@@ -227,12 +227,13 @@ def told(many):
 
 def test_small_arrays_of_a_model_travel_as_one():
     """Those of each type; large ones by themselves. Put together again they are what they were."""
-    arrays = [jnp.full((2, 3), i * 0.5) for i in range(20)] + [jnp.arange(i) for i in range(4)]
-    arrays += [jnp.ones((), bool), jnp.ones(5000), jnp.zeros((0, 3)), jnp.float32(3)]
+    arrays = [np.full((2, 3), i * 0.5) for i in range(20)] + [np.arange(i) for i in range(4)]
+    arrays += [np.ones((), bool), np.ones(5000), np.zeros((0, 3)), np.array(3, np.float32)]
+    arrays = jax.device_put(arrays)
     many = Many(arrays)
     parts = _compile._parts(many)
     assert len(parts.numbers) == 5  # float64, int64, bool, float32 and the large one
-    again = parts.put_together(iter(parts.numbers))
+    again = jax.jit(lambda numbers: parts.put_together(iter(numbers)))(parts.numbers)
     for x, y in zip(again.arrays, arrays, strict=True):
         assert x.dtype == y.dtype
         np.testing.assert_array_equal(x, y)
@@ -242,23 +243,23 @@ def test_small_arrays_of_a_model_travel_as_one():
 def test_arrays_of_other_shapes_are_another_structure():
     """Though as many numbers travel."""
     for shape in ((2, 3), (3, 2), (6,)):
-        for x in told(Many([jnp.ones(shape)] * 20)):
-            np.testing.assert_array_equal(x, jnp.full(shape, 4.0))
+        for x in told(Many([jax.device_put(np.ones(shape))] * 20)):
+            np.testing.assert_array_equal(x, np.full(shape, 4.0))
 
 
 def test_what_is_put_somewhere_is_not_packed(counted):
     """Nor few arrays, nor numbers that are traced; the results are the same."""
     device = jax.devices()[0]
-    arrays = [jnp.full(3, float(i)) for i in range(20)]
+    arrays = jax.device_put([np.full(3, float(i)) for i in range(20)])
     placed = Many([jax.device_put(x, device) for x in arrays])
     for many in (placed, Many(arrays[:3])):
         assert len(_compile._parts(many).numbers) == len(many.arrays)
-    expected = [2 * (1 + x) for x in arrays]
+    expected = [2 * (1 + np.asarray(x)) for x in arrays]
     for found in (told(placed), told(Many(arrays)), jax.vmap(told)(Many(arrays))):
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_array_equal(x, y)
-    slope = jax.grad(lambda many: sum(jnp.sum(x) for x in told(many)))(Many(arrays))
-    np.testing.assert_array_equal(slope.arrays[7], jnp.full(3, 2.0))
+    slope = jax.grad(lambda many: told(many)[7][0])(Many(arrays))
+    np.testing.assert_array_equal(slope.arrays[7], [2.0, 0.0, 0.0])
 
 
 def test_a_function_is_traced_with_its_own_globals():

@@ -23,7 +23,7 @@ DOCUMENTS = [
 ]
 
 #: What compiles too much for every day.
-TAKE_LONG = tuple(
+TAKE_LONG = {"README.md"} | {
     f"docs/{name}.md"
     for name in (
         "accuracy",
@@ -55,7 +55,7 @@ TAKE_LONG = tuple(
         "tutorials/models_from_files",
         "tutorials/optimize",
     )
-)
+}
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>python|bash) *$")
 NOT_RUN = re.compile(r"^<!-- *not run: *\S.*-->$")

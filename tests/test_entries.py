@@ -49,7 +49,7 @@ GATHERS = {
 @pytest.mark.parametrize("function", GATHERS.values(), ids=GATHERS)
 def test_gathers(function):
     """What each places in the result is what JAX puts there."""
-    closed = jax.make_jaxpr(function)(jnp.asarray(X))
+    closed = jax.make_jaxpr(function)(X)
     met = []
 
     def evaluated(closed, args):
@@ -63,10 +63,10 @@ def test_gathers(function):
                 filled = params["mode"] == lax.GatherScatterMode.FILL_OR_DROP
                 fill = params["fill_value"] if filled else None
                 met.append(fill)
-                x, places = map(np.asarray, given)
-                results = [
-                    entries.gather(x, places, params["dimension_numbers"], params["slice_sizes"], fill)
-                ]
+                gather = lambda x, places, params=params, fill=fill: entries.gather(
+                    *map(np.asarray, (x, places)), params["dimension_numbers"], params["slice_sizes"], fill
+                )
+                results = [jax.pure_callback(gather, equation.outvars[0].aval, *given)]
             elif "jaxpr" in params:
                 results = evaluated(params["jaxpr"], given)
             else:
@@ -75,5 +75,6 @@ def test_gathers(function):
             values |= zip(equation.outvars, results, strict=True)
         return [read(atom) if not hasattr(atom, "val") else atom.val for atom in closed.jaxpr.outvars]
 
-    np.testing.assert_array_equal(evaluated(closed, [jnp.asarray(X)])[0], function(jnp.asarray(X)))
+    found, expected = jax.jit(lambda x: (evaluated(closed, [x])[0], function(x)))(X)
+    np.testing.assert_array_equal(found, expected)
     assert met

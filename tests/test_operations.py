@@ -56,6 +56,7 @@ def test_results_of_loops_are_right():
     assert count_operations(function, X) == Operations(additions=30)
 
 
+@pytest.mark.slow
 def test_spatial_algebra():
     """Table A.4: what each operation of spatial algebra costs."""
     random = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import accuracy, as_array
 from .._array import dot, is_known, matvec
+from .._compile import compiled
 from .._errors import ModelError, ModelWarning
 from ..model.faults import triangle_fault
 
@@ -38,6 +39,7 @@ class RotatingBody(eqx.Module):
         self.inertia = inertia
 
     @property
+    @compiled
     def euler_inertia(self) -> Float[Array, "3 3"]:
         """Euler's tensor `𝒥 = ½ tr(J) I - J`, the second moments `∫ρ θⁱθʲ` of the mass (eqs. 66, 111)."""
         trace = jnp.trace(self.inertia)

@@ -131,7 +131,11 @@ def _steps(seconds: float, dt: float) -> int:
     if seconds < dt:
         raise Refused(f"--seconds {seconds:g} is less than one time step, --dt {dt:g}")
     number = seconds / dt
-    if number > 2**31 - 1 or seconds + dt / 2 == seconds or jnp.asarray(dt) < jnp.finfo(float).tiny:
+    if (
+        number > 2**31 - 1
+        or seconds + dt / 2 == seconds
+        or np.asarray(dt, jnp.result_type(float)) < jnp.finfo(float).tiny
+    ):
         raise Refused(
             f"--dt {dt:g} makes {number:.3g} steps, which is more than can be told apart; take a larger one"
         )
@@ -235,7 +239,7 @@ def _write(
     saving = progress.add_task("saving", total=2)
     with np.errstate(over="ignore"):  # of samples that diverge
         saved = {name: np.asarray(getattr(path, name)) for name in "qv"}
-        saved["t"] = np.asarray(path.t[0])
+        saved["t"] = np.asarray(path.t)[0]
     np.savez_compressed(
         folder / STATES,
         **saved,  # pyright: ignore[reportArgumentType]

@@ -181,15 +181,21 @@ def trajectory(task: Task, episode: Episode) -> dict[str, Any]:
     last row has none.
     """
     steps = int(episode.steps)
-    states = jax.tree.map(lambda x: x[: steps + 1], episode.states)
-    actions = episode.actions[:steps]
-    before = jax.tree.map(lambda x: x[:steps], states)
-    told = jax.jit(jax.vmap(lambda state, action: _told(task, state, action)))(before, actions)
+
+    @jax.jit
+    def until_its_end(episode):
+        states = jax.tree.map(lambda x: x[: steps + 1], episode.states)
+        actions = episode.actions[:steps]
+        before = jax.tree.map(lambda x: x[:steps], states)
+        return states, actions, jax.vmap(lambda state, action: _told(task, state, action))(before, actions)
+
+    states, actions, told = until_its_end(episode)
     named = {
         "u" if told.u is not None else "tau": told.u if told.u is not None else told.tau,
         "action": actions,
     }
-    named |= {"reward": states.reward[1:]} | {f"reward_{name}": x[1:] for name, x in states.metrics.items()}
+    gained = {"reward": states.reward} | {f"reward_{name}": x for name, x in states.metrics.items()}
+    named |= {name: np.asarray(x)[1:] for name, x in gained.items()}
     filled = lambda x: np.concatenate([np.asarray(x), np.full((1, *x.shape[1:]), np.nan, x.dtype)])
     model, seen = tree_of(task.model), states.observation
     seen = seen if isinstance(seen, dict) else {"": seen}

@@ -184,7 +184,10 @@ def reach(model: Model) -> Float[Array, ""]:
 
 
 def _lengths(vectors: Float[Array, "n 3"]) -> Float[Array, "n"]:
-    return jnp.sqrt(jnp.sum(vectors**2, axis=1))
+    """With the derivative zero where a vector is."""
+    square = jnp.sum(vectors**2, axis=1)
+    some = square > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), 0)
 
 
 class _Group(eqx.Module):

@@ -17,6 +17,7 @@ from .._errors import ModelError, suggest
 from ..dynamics import Motion
 from ..dynamics.sites import fixed_frames
 from ..forces import Force
+from ..forces.own_state import relaxed
 from ..model import Model
 from ..shapes import Shape
 from ..spatial import Reference, no_frames
@@ -40,8 +41,10 @@ class Compliant(Force):
     - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. What should stick creeps.
     - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ` up to `μ f`, the bending x of bristles being a state of its own. It sticks.
 
-    It acts in every scheme. Stiff ones want a scheme that takes all forces implicitly, `LinearlyImplicitEuler` or `BDF2`: it is
-    stable at any step; the others want steps that are short beside `√(m / k)`.
+    It acts in every scheme. Stiff contacts need a scheme that takes all forces implicitly, `LinearlyImplicitEuler` or `BDF2`:
+    those are stable at any step. The default scheme takes x and z implicitly, so they may decay as fast as they like, and the
+    force at the start of the step: it needs steps that are short beside `√(m / k)` and `√(m / K)`. Explicit schemes also
+    need steps that are short beside `D / K` and `d / (k + s)`.
 
     - `first`, `second`: the names of the shapes. They need not touch otherwise.
     - `stiffness` k, `damping` d, `exponent` n: of the normal force, in N/mⁿ and N s/mⁿ⁺¹ (or N s/m).
@@ -159,19 +162,49 @@ class Compliant(Force):
             changed["pressed"] = own[bent:]
         return self.changed(**changed)
 
+    #: The force of a step is that of the states at its start, as of all forces between bodies.
+    coupled = False
+
     def own_rate(self, motion):
-        if not self.own.size:
-            return super().own_rate(motion)
-        found, pushes = self._acting(motion)
-        count, rates = len(found.condim), [jnp.zeros(0, motion.q.dtype)]
+        found, normal, slip = self._touching(motion)
+        rates = [jnp.zeros(0, motion.q.dtype)]
         if self.sliding == "bristle":
             # (eq. 11.77): of what does not slip, that is how the surfaces move.
-            rate = -(self.bristle_stiffness * self.bending[:count] + pushes[:, 1:]) / self.bristle_damping
-            rates.append(jnp.pad(rate, ((0, POINTS - count), (0, 0))).reshape(-1))
+            bent = self.bending[: len(slip)]
+            across = self._held(self._sticking(bent, slip), normal)
+            rates.append(
+                _at_all(-(self.bristle_stiffness * bent + across) / self.bristle_damping).reshape(-1)
+            )
         if self.series_stiffness is not None:
-            normal = jnp.pad(pushes[:, 0], (0, POINTS - count))
-            rates.append((normal - self.normal_stiffness * self.pressed) / self.normal_damping)
+            rates.append(self._pressing(found)(self.pressed))
         return jnp.concatenate(rates)
+
+    def own_after(self, motion, v, step):
+        if not self.own.size:
+            return self.own
+        found, normal, slip = self._touching(motion.with_velocity(v))
+        states = [jnp.zeros(0, motion.q.dtype)]
+        if self.sliding == "bristle":
+            # The implicit Euler method on (11.77) has a closed form: the friction points where it would point without slip.
+            # Backwards in time the method is explicit.
+            bent, ahead = self.bending[: len(slip)], jnp.maximum(step, 0)
+            stiffness, damping = self.bristle_stiffness, self.bristle_damping
+            across = self._held(self._sticking(bent + ahead * slip, slip), normal)
+            left = (damping - (step - ahead) * stiffness) * bent
+            states.append(_at_all((left - step * across) / (damping + ahead * stiffness)).reshape(-1))
+        if self.series_stiffness is not None:
+            states.append(relaxed(self._pressing(found), self.pressed, step))
+        return jnp.concatenate(states)
+
+    def _pressing(self, found: Contacts):
+        """The rate as a function of how far the surface is pressed in."""
+        depth = _at_all(_overlap(found))
+
+        def rate(pressed):
+            normal = self.series_stiffness * jnp.maximum(depth - pressed, 0)
+            return (normal - self.normal_stiffness * pressed) / self.normal_damping
+
+        return rate
 
     # What it does.
 
@@ -208,10 +241,20 @@ class Compliant(Force):
 
     def _beyond(self, depth: Float[Array, "n"]) -> Float[Array, "n"]:
         """By how much more the shapes overlap than the surface is pressed in."""
-        return jnp.maximum(depth - self.pressed[: len(depth)], 0)
+        return _positive(depth - self.pressed[: len(depth)])
 
     def _acting(self, motion: Motion) -> tuple[Contacts, Float[Array, "n 3"]]:
         """Where the shapes touch, and the force on the second, in the frames there."""
+        found, normal, slip = self._touching(motion)
+        if self.sliding == "regularized":
+            size = jnp.sqrt(jnp.sum(slip**2, axis=1, keepdims=True) + self.slip_speed**2)
+            across = -(self.friction * normal)[:, None] * slip / size
+        else:
+            across = self._held(self._sticking(self.bending[: len(slip)], slip), normal)
+        return found, jnp.concatenate([normal[:, None], across], axis=1)
+
+    def _touching(self, motion: Motion) -> tuple[Contacts, Float[Array, "n"], Float[Array, "n 2"]]:
+        """Where the shapes touch, the normal forces, and the velocities across the normals."""
         found = self._found(motion)
         rows = contact_jacobian(motion, found, 3)
         speeds = matvec(rows, jnp.broadcast_to(motion.v, (len(rows), *motion.v.shape)))
@@ -224,17 +267,19 @@ class Compliant(Force):
             normal = jnp.maximum(
                 self.normal_stiffness * by_depth - self.normal_damping * damped * speeds[:, 0], 0
             )
+        return found, normal, speeds[:, 1:]
+
+    def _sticking(self, bent: Float[Array, "n 2"], slip: Float[Array, "n 2"]) -> Float[Array, "n 2"]:
+        """The forces of bristles that move with both surfaces."""
+        return -self.bristle_stiffness * bent - self.bristle_damping * slip
+
+    def _held(self, stick: Float[Array, "n 2"], normal: Float[Array, "n"]) -> Float[Array, "n 2"]:
+        """Such forces, up to the friction that the normal ones allow."""
         most = (self.friction * normal)[:, None]
-        if self.sliding == "regularized":
-            size = jnp.sqrt(jnp.sum(speeds[:, 1:] ** 2, axis=1, keepdims=True) + self.slip_speed**2)
-            across = -most * speeds[:, 1:] / size
-        else:
-            stick = -self.bristle_stiffness * self.bending[: len(rows)] - self.bristle_damping * speeds[:, 1:]
-            square = jnp.sum(stick**2, axis=1, keepdims=True)
-            slips = square > most**2
-            length = jnp.sqrt(jnp.where(slips, square, 1))
-            across = jnp.where(slips, most * stick / length, stick)
-        return found, jnp.concatenate([normal[:, None], across], axis=1)
+        square = jnp.sum(stick**2, axis=1, keepdims=True)
+        slips = square > most**2
+        length = jnp.sqrt(jnp.where(slips, square, 1))
+        return jnp.where(slips, most * stick / length, stick)
 
     def _found(self, motion: Motion) -> Contacts:
         key = f"contacts of {self.first!r} and {self.second!r}"
@@ -275,8 +320,18 @@ def _shape(model: Model, name: str) -> Shape:
     raise ModelError(f"Compliant: model {model.name!r} has no shape {name!r}{suggest(name, known)}")
 
 
+def _at_all(x: Float[Array, "n *k"]) -> Float[Array, "4 *k"]:
+    """With zeros for the contacts that the two shapes do not have."""
+    return jnp.pad(x, ((0, POINTS - len(x)), *((0, 0),) * (x.ndim - 1)))
+
+
 def _overlap(found: Contacts) -> Float[Array, "n"]:
-    return jnp.maximum(jnp.where(jnp.isfinite(found.distance), -found.distance, 0), 0)
+    return _positive(jnp.where(jnp.isfinite(found.distance), -found.distance, 0))
+
+
+def _positive(x):
+    """`x` where it is above zero. At zero, where shapes only touch, derivatives are those of shapes that are apart."""
+    return jnp.where(x > 0, x, 0)
 
 
 def _power(x, n):

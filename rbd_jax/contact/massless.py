@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import names, number
+from .._array import by_numpy
 from ..model import Model
 from ..spatial import Attached, Transform
 
@@ -38,7 +39,8 @@ class MasslessCenters(Attached):
         self.bodies = names("MasslessCenters", "bodies", bodies)
         size = len(self.bodies)
         points = number("MasslessCenters", "points", points, (size, 3))
-        self.placements = Transform(jnp.broadcast_to(jnp.eye(3, dtype=points.dtype), (size, 3, 3)), points)
+        unturned = by_numpy(lambda xp: xp.broadcast_to(xp.eye(3, dtype=points.dtype), (size, 3, 3)))
+        self.placements = Transform(unturned, points)
 
     @property
     def frames(self):

@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import dot, gather, gather_or_zero, matmul, matvec
+from .._array import at_least, clamped, dot, gather, gather_or_zero, matmul, matvec
 from .._positive import solve_positive
 from .._rules import custom_jvp
 from ..dynamics import Motion
@@ -93,9 +93,9 @@ def softness(
     least_time: Float[Array, ""],
 ) -> Softness:
     """MuJoCo's, of rows at these positions. Time constants are at least `least_time`, so that a step does not jump over them."""
-    least, most = (jnp.clip(solimp[:, i], LEAST_IMPEDANCE, MOST_IMPEDANCE) for i in (0, 1))
-    width, power = jnp.maximum(solimp[:, 2], 0), jnp.maximum(solimp[:, 4], 1)
-    middle = jnp.clip(solimp[:, 3], LEAST_IMPEDANCE, MOST_IMPEDANCE)
+    least, most = (clamped(solimp[:, i], LEAST_IMPEDANCE, MOST_IMPEDANCE) for i in (0, 1))
+    width, power = at_least(solimp[:, 2], 0), at_least(solimp[:, 4], 1)
+    middle = clamped(solimp[:, 3], LEAST_IMPEDANCE, MOST_IMPEDANCE)
     wide = width > TINY
     x = jnp.where(wide, jnp.abs(position) / jnp.where(wide, width, 1), 1)
     inside = (x > 0) & (x < 1)
@@ -104,11 +104,10 @@ def softness(
     base = jnp.where(rising, x / middle, (1 - x) / (1 - middle))
     raised = _power(base, power)
     share = jnp.where(rising, middle * raised, 1 - (1 - middle) * raised)
-    share = jnp.where(power == 1, x, share)
     beyond = jnp.abs(position) >= width
     share = jnp.where(inside, share, jnp.where(beyond, jnp.ones_like(share), 0))
-    impedance = jnp.where(wide & (least != most), least + share * (most - least), 0.5 * (least + most))
-    time = jnp.where(solref[:, 0] > 0, jnp.maximum(solref[:, 0], least_time), 1)
+    impedance = jnp.where(wide, least + share * (most - least), 0.5 * (least + most))
+    time = jnp.where(solref[:, 0] > 0, at_least(solref[:, 0], least_time), 1)
     ratio = jnp.where(solref[:, 1] > 0, solref[:, 1], 1)
     stiffness = jnp.where(
         solref[:, 0] > 0, 1 / jnp.maximum(TINY, (most * time * ratio) ** 2), -solref[:, 0] / most**2
@@ -227,7 +226,7 @@ def contact_term(
     if size == 1:
         stiffness = stiffness_of(own.give, own.impedance, own.there)
         return Rows.one_sided(own.jacobian[:, 0], own.wanted - own.drift[:, 0], stiffness)
-    mu = jnp.maximum(gather(friction, of)[:, : size - 1], LEAST_FRICTION)
+    mu = at_least(gather(friction, of)[:, : size - 1], LEAST_FRICTION)
     across = -own.damping[:, None] * own.velocity[:, 1:size]
     wanted = jnp.concatenate([own.wanted[:, None], across], axis=1) - own.drift[:, :size]
     if cone == "pyramidal":
@@ -315,7 +314,8 @@ def _stops(position, rate, ends, friction, own: StopNumbers, give, hold: Hold) -
         rows.append((side, wanted, stiffness_of(give, soft.impedance, there), zero, infinite))
     if friction is not None:
         soft = hold.softness(zero, own.friction[:, :2], own.friction[:, 2:])
-        stiffness = stiffness_of(give, soft.impedance, friction > 0)
+        # Also where there is no friction: derivatives by it are those of a row that gives way at once.
+        stiffness = stiffness_of(give, soft.impedance, jnp.ones_like(friction, bool))
         rows.append((1.0, -soft.damping * rate, stiffness, -friction, friction))
     return rows
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import names, number
+from .._array import by_numpy
 from .._errors import ModelError
 from ..model import Model
 from ..spatial import Attached, Reference, no_frames
@@ -62,14 +63,13 @@ class Softness(Attached):
         sizes = {"solref": (2,), "solimp": (5,), "margin": (1,)}
         of_limit = {"margin": np.atleast_1d(margin), "solref": solref, "solimp": solimp}
         of_friction = {"solref": friction_solref, "solimp": friction_solimp}
-        self.limit = jnp.concatenate(
-            [jnp.asarray(number(owner, key, value, sizes[key])) for key, value in of_limit.items()]
+        row = lambda xp, *values: xp.concatenate(values)
+        self.limit = by_numpy(
+            row, *(number(owner, key, value, sizes[key]) for key, value in of_limit.items())
         )
-        self.rubbing = jnp.concatenate(
-            [
-                jnp.asarray(number(owner, f"friction_{key}", value, sizes[key]))
-                for key, value in of_friction.items()
-            ]
+        self.rubbing = by_numpy(
+            row,
+            *(number(owner, f"friction_{key}", value, sizes[key]) for key, value in of_friction.items()),
         )
 
     @property

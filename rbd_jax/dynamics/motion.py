@@ -295,16 +295,22 @@ class Motion:
 
         With `power` 1 what sizes of dry friction are: a joint that mimics counts by its ratio, not by the square.
         """
+        places, ratios = self.leading(joints)
+        if len(self.model.topology.mimic_joints):
+            coefficients = coefficients * jnp.abs(ratios) ** power
+        return sum_rows(coefficients, places, self.model.nv)
+
+    def leading(self, joints: Sequence[str]) -> tuple[np.ndarray, Float[Array, "k"]]:
+        """The degree of freedom that each of those coordinates moves with, and its rate with that: not one for mimic joints."""
         topology, model = self.model.topology, self.model
         places = np.array([self._joint(joint)[1] for joint in joints], int)
         if not len(topology.mimic_joints):
-            return sum_rows(coefficients, places, model.nv)
+            return places, jnp.ones(len(places), self.q.dtype)
         leaders = np.concatenate([np.arange(model.nv), topology.leader_v])
         ratios = jnp.concatenate(
             [jnp.ones(model.nv, self.q.dtype), model.mimic_multiplier.astype(self.q.dtype)]
         )
-        shares = jnp.abs(gather(ratios, places)) ** power
-        return sum_rows(coefficients * shares, leaders[places], model.nv)
+        return leaders[places], gather(ratios, places)
 
     def _joint(self, joint: str) -> tuple[int, int]:
         """Where the coordinate and the speed of a joint are among those of all joints."""

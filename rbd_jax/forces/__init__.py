@@ -60,6 +60,7 @@ Your own:
 - `PointForce`: what pulls at points inherit from
 - `PathForce`: what tensions along a path inherit from
 - `Together`: several forces as one
+- `JointFriction`: bounded friction along joints over a step
 - `Motion`: what a force is asked about: a model in a state
 - `Bodies`: some of its bodies in maximal coordinates
 """
@@ -106,6 +107,7 @@ __all__ = [
     "PointForce",
     "PathForce",
     "Together",
+    "JointFriction",
     "Motion",
     "Bodies",
 ]
@@ -129,6 +131,7 @@ from .gear import (
 )
 from .gravity_compensation import GravityCompensation as GravityCompensation
 from .gravity_field import CentralPotential as CentralPotential, GravityField as GravityField
+from .joint_friction import JointFriction as JointFriction
 from .joint_limit import JointLimit as JointLimit
 from .muscle import (
     ACTIVE_LENGTH as ACTIVE_LENGTH,

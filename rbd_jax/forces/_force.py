@@ -5,20 +5,22 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from .._arguments import configuration, number, velocity
-from .._array import dot, with_precision
+from .._array import dot, matmul, matvec, with_precision
 from .._errors import ModelError
 from ..dynamics import Motion
 from ..model import Model, integrate
 from ..model.attachments import after_locking, all_of, attached_to
 from ..spatial import Attached, Transform, no_frames
-from .own_state import holding, own_rates, own_states
+from .joint_friction import JointFriction
+from .own_state import holding, own_after, own_rates, own_states
 
 
 F = TypeVar("F", bound="Force")
@@ -36,7 +38,7 @@ class Force(Attached):
 
     A force may have a *state of its own*: an activation, the deflection of a bristle. It is kept in leaves of the force,
     which say where it starts. `own` reads it, `holding` replaces it, `own_rate` says how it changes. Schemes integrate it
-    beside q and v.
+    beside q and v; the default scheme does so by `own_after`, in which the state may change much faster than the step is long.
 
     >>> class Magnet(rbd.forces.Force):
     ...     joints = ("swing",)
@@ -90,6 +92,18 @@ class Force(Attached):
         """
         return None
 
+    def joint_friction(self, motion: Motion, step: Float[Array, ""]) -> JointFriction | None:
+        """The bounded friction along joints over a step, as a function of the velocity at its end; None without any.
+
+        Schemes that take dry friction by Coulomb's law (`Scheme.sticks`) solve for that velocity. They add `smooth_force`
+        to it, in place of `generalized_force`.
+        """
+        return None
+
+    def smooth_force(self, motion: Motion) -> Float[Array, "nv"]:
+        """The generalized force without its `joint_friction`."""
+        return self.generalized_force(motion)
+
     def body_wrenches_in(self, motion: Motion) -> Float[Array, "nb 6"] | None:
         """The wrench on every body, in its own frame, of a force that acts on bodies; None for what acts along joints."""
         return None
@@ -108,6 +122,44 @@ class Force(Attached):
     def own_rate(self, motion: Motion) -> Float[Array, "own"]:
         """The rate at which its own state changes."""
         return jnp.zeros(0, motion.q.dtype)
+
+    #: Whether the rate depends on the velocity. The default scheme then also takes the effect of the state on the force at the
+    #: end of the step.
+    coupled: ClassVar[bool] = True
+
+    @property
+    def frictional_own(self) -> Bool[np.ndarray, "own"]:
+        """Which entries of its own state belong to its `joint_friction`; none by default."""
+        return np.zeros(self.own.size, bool)
+
+    def own_after(self, motion: Motion, v: Float[Array, "nv"], step: Float[Array, ""]) -> Float[Array, "own"]:
+        """Its own state z after a step of that length at whose end the velocity is v: by default linearly implicit in z.
+
+        `z + h (1 - h ∂ż/∂z)⁻¹ ż`, at the velocity v, is stable however fast z decays. A family with a closed form implements it.
+        """
+        after, own = motion.with_velocity(v), self.own
+        return own + matvec(self._follow(after, step), self.own_rate(after)) if own.size else own
+
+    def own_response(
+        self, motion: Motion, step: Float[Array, ""]
+    ) -> tuple[Float[Array, "nv own"], Float[Array, "own"], Float[Array, "own nv"]] | None:
+        """How the force responds to its own state z over a step: `C = ∂tau/∂z h (1 - h ∂ż/∂z)⁻¹`, `ż` and `B = ∂ż/∂v`.
+
+        By `C (ż + B (v⁺ - v))` the force changes with z until the end of the step. None where z does not follow the velocity.
+        """
+        own = self.own
+        if not own.size or not self.coupled or self.frictional_own.all():
+            return None
+        rate = self.own_rate(motion)
+        by_own = jax.jacfwd(lambda z: self.holding(z).smooth_force(motion))(own)
+        by_v = jax.jacrev(lambda v: self.own_rate(motion.with_velocity(v)))(motion.v)
+        return matmul(by_own, self._follow(motion, step)), rate, by_v
+
+    def _follow(self, motion: Motion, step: Float[Array, ""]) -> Float[Array, "own own"]:
+        """`h (1 - h ∂ż/∂z)⁻¹`; h where time runs backwards."""
+        by_own = jax.jacfwd(lambda z: self.holding(z).own_rate(motion))(self.own)
+        unit = jnp.eye(self.own.size, dtype=by_own.dtype)
+        return step * jnp.linalg.inv(unit - jnp.maximum(step, 0) * by_own)
 
     # What follows.
 
@@ -208,6 +260,14 @@ class Together(Force):
         known = [pair for force in self.forces if (pair := force.joint_resistance(motion)) is not None]
         return jax.tree.map(lambda *x: sum(x), *known) if known else None
 
+    def joint_friction(self, motion, step):
+        parts = [force.joint_friction(motion, step) for force in self.forces]
+        known = [part for part in parts if part is not None]
+        return JointFriction.joined(known) if known else None
+
+    def smooth_force(self, motion):
+        return sum((force.smooth_force(motion) for force in self.forces), jnp.zeros_like(motion.v))
+
     def body_wrenches_in(self, motion):
         known = [one for force in self.forces if (one := force.body_wrenches_in(motion)) is not None]
         return sum(known) if known else None
@@ -221,6 +281,16 @@ class Together(Force):
 
     def own_rate(self, motion):
         return own_rates(self.forces, motion)
+
+    @property
+    def frictional_own(self):
+        return np.concatenate([np.zeros(0, bool), *(force.frictional_own for force in self.forces)])
+
+    def own_after(self, motion, v, step):
+        return own_after(self.forces, motion, v, step)
+
+    def own_response(self, motion, step):
+        return own_response(self.forces, motion, step)
 
     @property
     def bodies(self):

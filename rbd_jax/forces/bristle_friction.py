@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import names, number
-from .._array import dot
+from .._array import clamped, dot
 from ._force import Force
+from .joint_friction import JointFriction
 
 
 class BristleFriction(Force):
@@ -30,6 +31,11 @@ class BristleFriction(Force):
     - `deflection`: where z starts.
 
     The energy is that of the bristles, `σ₀ z²/2`.
+
+    The default scheme and `LinearlyImplicitEuler` take the bristles at the end of the step, z⁺ = `z exp(-h σ₀ |v| / g) + h v⁺`
+    within `±g / σ₀`, and solve for v⁺ with that. They are stable at any step, and without σ₁ the friction never adds energy.
+    Where the bristles are stiffer than the step can follow, this is Coulomb's law. Explicit schemes need steps
+    that are short beside `g / (σ₀ |v|)` and `√(M / σ₀)`.
 
     >>> friction = rbd.forces.BristleFriction("swing", coulomb=2.0, stiffness=1000.0)
     >>> model = rbd.add_forces(rbd.load("pendulum"), friction)
@@ -79,16 +85,53 @@ class BristleFriction(Force):
     def holding(self, own):
         return self.changed(deflection=own)
 
+    @property
+    def frictional_own(self):
+        return np.ones(len(self.joints), bool)
+
     def own_rate(self, motion):
         v = motion.speeds(self.joints)
-        falling = jnp.exp(-((v / self.stribeck_velocity) ** 2))
-        level = self.coulomb + (self.static - self.coulomb) * falling
-        return v - self.bristle_stiffness * jnp.abs(v) / level * self.deflection
+        return v - self.bristle_stiffness * _speed(v) / self._level(v) * self.deflection
+
+    def own_after(self, motion, v, step):
+        kept, limit = self._over(motion, step)
+        return clamped(kept + step * motion.with_velocity(v).speeds(self.joints), -limit, limit)
 
     def generalized_force(self, motion):
-        v, rate = motion.speeds(self.joints), self.own_rate(motion)
-        force = self.bristle_stiffness * self.deflection + self.bristle_damping * rate + self.viscous * v
-        return motion.along(self.joints, -force)
+        bent = self.bristle_stiffness * self.deflection + self.bristle_damping * self.own_rate(motion)
+        return motion.along(self.joints, -bent) + self.smooth_force(motion)
+
+    def smooth_force(self, motion):
+        return motion.along(self.joints, -self.viscous * motion.speeds(self.joints))
+
+    def joint_resistance(self, motion):
+        return motion.resistance_along(self.joints, self.viscous), jnp.zeros_like(motion.v)
+
+    def joint_friction(self, motion, step):
+        # σ₀ z⁺ + σ₁ (z⁺ - z)/h, with the z⁺ of `own_after`.
+        kept, limit = self._over(motion, step)
+        damping = self.bristle_damping / step
+        stiffness = self.bristle_stiffness + damping
+        return JointFriction.along(
+            motion, self.joints,
+            stiffness * kept, stiffness * step, stiffness * limit, -damping * self.deflection,
+        )  # fmt: skip
+
+    def _level(self, v: Float[Array, "k"]) -> Float[Array, "k"]:
+        """g, the friction of steady sliding."""
+        falling = jnp.exp(-((v / self.stribeck_velocity) ** 2))
+        return self.coulomb + (self.static - self.coulomb) * falling
+
+    def _over(self, motion, step) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
+        """What slip leaves of the deflection in a step, and the largest deflection at its end.
+
+        The bristles slip at the speed of the start of the step. Where they are bent further than steady sliding bends them,
+        as after g has fallen, the excess decays at the same rate.
+        """
+        v = motion.speeds(self.joints)
+        steady = self._level(v) / self.bristle_stiffness
+        left = jnp.exp(-step * _speed(v) / steady)
+        return self.deflection * left, steady + jnp.maximum(jnp.abs(self.deflection) - steady, 0) * left
 
     def stored_energy(self, motion):
         return 0.5 * dot(self.bristle_stiffness * self.deflection, self.deflection)
@@ -100,3 +143,8 @@ class BristleFriction(Force):
         fields = ("coulomb", "static", "stribeck_velocity", "bristle_stiffness", "bristle_damping", "viscous")
         left = {name: getattr(self, name)[kept] for name in (*fields, "deflection")}
         return self.changed(joints=tuple(np.array(self.joints)[kept].tolist()), **left)
+
+
+def _speed(v: Float[Array, "k"]) -> Float[Array, "k"]:
+    """|v|. At rest its derivative is zero, the mean of both sides: nothing prefers a direction there."""
+    return jnp.sign(v) * v

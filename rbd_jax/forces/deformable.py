@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_array, body_name, number
 from .._array import is_known
+from .._compile import compiled
 from ..dynamics import forward_kinematics
 from ..joints import Translational
 from ..model import ModelBuilder, neutral
@@ -68,7 +69,7 @@ def add_deformable(
     weights = spread("add_deformable", "masses", masses, len(nodes), least=0)
     if rest_lengths is None:
         first, second = np.array(edges).T
-        rest_lengths = lengths_and_directions(nodes[second] - nodes[first])[0]
+        rest_lengths = _lengths(nodes, first, second)
     places = _rows(nodes)
     held = _attached(builder, attach or {}, places, q)
     bodies, points = [], []
@@ -89,6 +90,12 @@ def add_deformable(
         points.append(point)
     at = jnp.asarray(np.stack(points)) if is_known(points) else jnp.stack(points)
     return SpringNetwork(bodies, at, edges, rest_lengths, spring_constants, damping_constants)
+
+
+@compiled
+def _lengths(nodes: Float[Array, "n 3"], first, second) -> Float[Array, "k"]:
+    """How far the nodes of each pair are apart."""
+    return lengths_and_directions(nodes[second] - nodes[first])[0]
 
 
 def _attached(

@@ -15,7 +15,9 @@ from jaxtyping import Array, Float
 
 from .._arguments import number
 from ._curve import Curve
+from ._one_sided import rises
 from ._point import PathForce
+from .own_state import relaxed
 
 
 PASSIVE_LENGTH = Curve(
@@ -163,8 +165,21 @@ class ActivatedMuscle(Muscle):
     def holding(self, own):
         return self.changed(activation=own[0])
 
+    coupled = False
+
     def own_rate(self, motion):
+        return self._rate(motion)(self.own)
+
+    def own_after(self, motion, v, step):
+        return relaxed(self._rate(motion), self.own, step)
+
+    def _rate(self, motion):
+        """The rate as a function of the activation."""
         wanted = self.excitation(motion.time) if callable(self.excitation) else self.excitation
-        missing = jnp.asarray(wanted, motion.q.dtype) - self.activation
-        time = jnp.where(missing > 0, self.activation_time, self.deactivation_time)
-        return (missing / time)[None]
+
+        def rate(activation):
+            missing = jnp.asarray(wanted, motion.q.dtype) - activation
+            rising = rises(missing, activation)
+            return missing / jnp.where(rising, self.activation_time, self.deactivation_time)
+
+        return rate

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._array import by_numpy
 from ..dynamics import Motion
 
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def own_states(forces: Sequence[Force]) -> Float[Array, "own"]:
     """Where they start."""
     states = [force.own for force in forces if force.own.size]
-    return jnp.concatenate(states) if states else jnp.zeros(0)
+    return by_numpy(lambda xp, *states: xp.concatenate(states) if states else xp.zeros(0), *states)
 
 
 def holding(forces: Sequence[Force], own: Float[Array, "own"]) -> tuple[Force, ...]:
@@ -35,3 +37,37 @@ def own_rates(forces: Sequence[Force], motion: Motion) -> Float[Array, "own"]:
     """The rates at which they change."""
     rates = [force.own_rate(motion) for force in forces if force.own.size]
     return jnp.concatenate(rates) if rates else jnp.zeros(0, motion.q.dtype)
+
+
+def own_after(
+    forces: Sequence[Force], motion: Motion, v: Float[Array, "nv"], step: Float[Array, ""]
+) -> Float[Array, "own"]:
+    """The states after a step that ends with the velocity v; see `Force.own_after`."""
+    states = [force.own_after(motion, v, step) for force in forces if force.own.size]
+    return jnp.concatenate(states) if states else jnp.zeros(0, motion.q.dtype)
+
+
+def own_response(
+    forces: Sequence[Force], motion: Motion, step: Float[Array, ""]
+) -> tuple[Float[Array, "nv n"], Float[Array, "n"], Float[Array, "n nv"]] | None:
+    """How forces respond to those of their own states that follow the velocity; see `Force.own_response`."""
+    known = [one for force in forces if (one := force.own_response(motion, step)) is not None]
+    if not known:
+        return None
+    by_own, rates, by_v = zip(*known)
+    return jnp.concatenate(by_own, axis=1), jnp.concatenate(rates), jnp.concatenate(by_v)
+
+
+def relaxed(
+    rate: Callable[[Float[Array, "n"]], Float[Array, "n"]], own: Float[Array, "n"], step: Float[Array, ""]
+) -> Float[Array, "n"]:
+    """States after a step, each with a rate that depends on itself alone: exact for linear rates, stable for any decay.
+
+    This is the exponential Euler method, `z + h φ₁(h λ) ż` with `φ₁(x) = (eˣ - 1)/x` and the slope λ of the rate. A positive
+    slope counts as zero: growth is explicit.
+    """
+    now, slope = jax.jvp(rate, (own,), (jnp.ones_like(own),))
+    x = step * jnp.where(slope < 0, slope, 0)
+    small = jnp.abs(x) < jnp.sqrt(jnp.finfo(x.dtype).eps)
+    far = jnp.where(small, 1, x)
+    return own + step * jnp.where(small, 1 + x / 2, jnp.expm1(far) / far) * now

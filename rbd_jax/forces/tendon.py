@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import configuration, names, number, takes, vector, velocity
-from .._array import cross, dot, gather, is_known, matvec, sum_rows, vecmat
+from .._array import beyond, by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat
 from .._errors import ModelError
 from ..dynamics import Motion
 from ..dynamics.sites import body_wrenches_at, fixed_frames, generalized_force_at
@@ -63,13 +63,13 @@ class Tendon(Force):
         self.damping_constant = (
             None if damping_constant is None else number(owner, "damping_constant", damping_constant, least=0)
         )
-        rest = (
-            jnp.broadcast_to(jnp.asarray(rest_length), (2,)) if np.shape(rest_length) == () else rest_length
-        )
+        rest = rest_length
+        if np.shape(rest_length) == ():
+            rest = by_numpy(lambda xp, length: xp.broadcast_to(xp.asarray(length), (2,)), rest_length)
         self.rest_length = number(owner, "rest_length", rest, (2,))
         self.limits = None if limits is None else number(owner, "limits", limits, (2,))
         for what, ends in (("rest_length", self.rest_length), ("limits", self.limits)):
-            if ends is not None and is_known(ends) and ends[0] > ends[1]:
+            if ends is not None and is_known(ends) and np.greater(*np.asarray(ends)):
                 raise ModelError(
                     f"{owner}: {what} is {ends.tolist()}; exchange the two, from the shorter to the longer"
                 )
@@ -131,7 +131,7 @@ class FixedTendon(Tendon):
             )
         self.joints = tuple(coefficients)
         given = list(coefficients.values())
-        stacked = jnp.stack([jnp.asarray(value) for value in given])
+        stacked = by_numpy(lambda xp, *values: xp.stack([xp.asarray(value) for value in values]), *given)
         self.coefficients = number(f"FixedTendon {name!r}", "coefficients", stacked, (len(given),))
 
     def attached(self, bodies, frames, joints):
@@ -515,7 +515,7 @@ class TendonForces(Force):
     def _beyond(self, known: Tendons) -> Float[Array, "t"]:
         """How far each spring is stretched, or (negative) compressed."""
         low, high = jnp.stack([one.rest_length for one in self.tendons]).T
-        return jnp.maximum(known.lengths - high, 0) + jnp.minimum(known.lengths - low, 0)
+        return beyond(known.lengths, low, high)
 
 
 def tendons_of(model: Model) -> tuple[Tendon, ...]:

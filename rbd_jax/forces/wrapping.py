@@ -62,7 +62,7 @@ def wrapped(
     round_ = jnp.stack([p[0] * x + p[1] * y, q[0] * x + q[1] * y])
     climbing = jnp.stack([jnp.stack([*p, low]), jnp.stack([*q, high])])
     first, second = jnp.where(is_sphere, round_, climbing)
-    climbed = _length(jnp.stack([arc, high - low]))
+    climbed = arc * jnp.sqrt(1 + (rise * share) ** 2)
     return Wrap(wraps, first, second, jnp.where(is_sphere, arc, climbed))
 
 
@@ -98,8 +98,8 @@ def _around(a, b, radius, side, has_side):
         crossing = _intersect(a, p, b, q)
         turn = p[0] * q[1] - p[1] * q[0]
         cosine = dot(p, q) / jnp.where(square > 0, square, 1)
-        angle = jnp.arctan2(jnp.abs(turn) / jnp.where(square > 0, square, 1), cosine)
-        angle = jnp.where(sign * turn > 0, 2 * jnp.pi - angle, angle)
+        angle = jnp.arctan2(-sign * turn / jnp.where(square > 0, square, 1), cosine)
+        angle = jnp.where(angle < 0, angle + 2 * jnp.pi, angle)
         # Of the two ways round the shorter, but on the side if there is such a one.
         on_arc = jnp.arctan2(sign * (p[0] * side[1] - p[1] * side[0]), -dot(p, side)) % (2 * jnp.pi) < angle
         behind = has_side & (on_arc | _passes_behind(a, p, side) | _passes_behind(b, q, side))

@@ -108,6 +108,7 @@ class Design(eqx.Module):
     def omega(self):
         return 2 * jnp.pi / self.period
 
+    @compiled
     def random_points(self, key, count: int) -> Point:
         """Points all over: series whose harmonics are equally fast in the mean, of eight tenths of the size that is possible."""
         shape, place = jax.random.split(key)
@@ -262,6 +263,18 @@ def states(design: Design, motions: Series, count: int):
 def judged(design: Design, motions: Series, count: int):
     """`information` of motions."""
     return whole(information(design, motions, count))
+
+
+@compiled
+def shortened(design: Design, motions: Series, shares) -> Series:
+    """Motions with all ways from home shortened to a share of them."""
+    return jax.vmap(design.shortened)(motions, shares)
+
+
+@compiled
+def said_by(found: Float[Array, "starts n n"]) -> Float[Array, "starts"]:
+    """`log_determinant` of what motions say."""
+    return log_determinant(found)
 
 
 @compiled

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, whole_number
+from .._array import by_numpy
 from .._compile import compiled
 from .._errors import ModelError
 from ..checkpoints import Checkpoint, Run, differences, fingerprint, running
@@ -49,7 +50,8 @@ def linear_numbers(model: Model) -> Float[Array, "parameters"]:
       0.     0.     0.     0.   ]
     """
     own = model.armature, model.damping, model.friction, model.stiffness
-    return jnp.concatenate([model.inertias.parameters.reshape(-1), *own])
+    row = lambda xp, inertias, *own: xp.concatenate([inertias.reshape(-1), *own])
+    return by_numpy(row, model.inertias.parameters, *own)
 
 
 def with_linear_numbers(model: Model, numbers: Float[Array, "parameters"]) -> Model:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, as_array, configuration, joint_names, number, whole_number
-from .._array import is_known
+from .._array import by_numpy, from_numpy, is_known, pick, zeros
 from .._errors import ModelError
 from .._files import whole_file
 from ..contact.apart import pair_sizes
@@ -35,9 +35,10 @@ from ._design import (
     Series,
     improved,
     judged,
-    log_determinant,
     needed,
+    said_by,
     series_of,
+    shortened,
     states,
 )
 from ._linear import LinearProblem, Solution
@@ -278,8 +279,8 @@ def excitation(
     points = design.random_points(jax.random.key(seed), max(starts, RANDOM))
     anyhow = series_of(design, points)
     design, noise = _scaled(design, parameters, anyhow, noise, seconds * rate)
-    points = jax.tree.map(lambda x: x[:starts], points)
-    memory = (jax.tree.map(jnp.zeros_like, points),) * 2
+    points = jax.tree.map(lambda x: pick(x, slice(starts)), points)
+    memory = (jax.tree.map(lambda x: zeros(x.shape, x.dtype), points),) * 2
     total = -(-steps // STRIDE) * STRIDE
     for done in range(0, total, STRIDE):
         if on_progress is not None:
@@ -465,7 +466,7 @@ def _standing(
     turning = np.full(model.nv, 1.0)
     turning[list(moving.v_places)] = TURNING * quick
     parameters = 10 * model.nb + 4 * model.nv
-    as_jax = lambda x: jnp.asarray(x, model.dtype)
+    as_jax = lambda x: from_numpy(np.asarray(x, model.dtype))
     design = Design(
         model=bare,
         home=as_jax(around[stands]),
@@ -476,9 +477,9 @@ def _standing(
         torque=as_jax(limits.effort),
         clearance=as_jax(np.full(len(pairs), clearance or 0.0)),
         sizes=as_jax(sizes),
-        ways=jnp.zeros((parameters, 0), model.dtype),
-        weights=jnp.zeros(model.nv, model.dtype),
-        known=jnp.zeros((0, 0), model.dtype),
+        ways=zeros((parameters, 0), model.dtype),
+        weights=zeros((model.nv,), model.dtype),
+        known=zeros((0, 0), model.dtype),
         turning=as_jax(turning),
         period=as_jax(seconds),
         pairs=tuple(pairs),
@@ -519,7 +520,7 @@ def _scaled(
     seen = (ways.T * known) @ ways
     lost = across @ ways
     seen = seen - lost.T @ np.linalg.pinv(across @ hidden.T, hermitian=True) @ lost
-    as_jax = lambda x: jnp.asarray(x, model.dtype)
+    as_jax = lambda x: from_numpy(np.asarray(x, model.dtype))
     weights = np.where(np.isfinite(noise), 1 / noise, 0.0)
     return replace(
         design, ways=as_jax(problem.slopes @ ways), weights=as_jax(weights), known=as_jax(seen / samples)
@@ -571,14 +572,14 @@ class _Found(NamedTuple):
 
 
 def _best(design: Design, random: Series, found: Series) -> _Found:
-    both = jax.tree.map(lambda *x: jnp.concatenate(x), random, found)
+    both = jax.tree.map(lambda *x: by_numpy(lambda xp, *x: xp.concatenate(x), *x), random, found)
     count = len(random.middle)
     share = _kept(design, both)
-    short = jax.vmap(design.shortened)(both, jnp.asarray(share, design.model.dtype))
-    said = np.asarray(log_determinant(judged(design, short, COARSE * design.harmonics)[0]), float)
+    short = shortened(design, both, jnp.asarray(share, design.model.dtype))
+    said = np.asarray(said_by(judged(design, short, COARSE * design.harmonics)[0]), float)
     said = np.where(np.isfinite(said), said, -np.inf)
     best = int(np.argmax(said))
-    motion = jax.tree.map(lambda x: x[best : best + 1], short)
+    motion = jax.tree.map(lambda x: pick(x, slice(best, best + 1)), short)
     checked = max(4 * FINE * design.harmonics, CHECKED)
     for _ in range(ROUNDS):
         over, distance = _beyond(design, motion, checked)
@@ -587,8 +588,8 @@ def _best(design: Design, random: Series, found: Series) -> _Found:
             gain = (
                 float(np.exp((said[best] - usual) / design.ways.shape[1])) if np.isfinite(usual) else np.inf
             )
-            return _Found(jax.tree.map(lambda x: x[0], motion), gain, distance, checked)
-        motion = jax.vmap(lambda one: design.shortened(one, 1 - 1 / ROUNDS))(motion)
+            return _Found(jax.tree.map(lambda x: pick(x, 0), motion), gain, distance, checked)
+        motion = shortened(design, motion, jnp.asarray([1 - 1 / ROUNDS], design.model.dtype))
     raise ModelError(
         f"{OWNER}: no motion was found that keeps the limits of torques and the distances between shapes, "
         f"which are exceeded by {100 * over[0]:.3g} %; give another start, or more room"
@@ -601,7 +602,7 @@ def _kept(design: Design, motions: Series) -> np.ndarray:
     least, most = np.zeros(len(motions.middle)), np.ones(len(motions.middle))
     share = most.copy()
     for _ in range(HALVINGS):
-        short = jax.vmap(design.shortened)(motions, jnp.asarray(share, design.model.dtype))
+        short = shortened(design, motions, jnp.asarray(share, design.model.dtype))
         fine = _beyond(design, short, count)[0] <= 0
         least, most = np.where(fine, share, least), np.where(fine, most, share)
         if (least == 1).all():
@@ -628,8 +629,8 @@ def _answer(parameters, design, moving, limits, found: _Found, noise, rate, rema
     series = found.motion.series
     motion = PeriodicMotion(
         middle=jnp.asarray(middle, model.dtype),
-        sines=series[: design.harmonics],
-        cosines=series[design.harmonics :],
+        sines=pick(series, slice(design.harmonics)),
+        cosines=pick(series, slice(design.harmonics, None)),
         period=design.period,
         joints=moving.names,
         q_places=moving.q_places,
@@ -685,6 +686,6 @@ def _verify(motion: PeriodicMotion, limits: _Limits) -> None:
 
 def samples_along(model: Model, motion: PeriodicMotion, t: np.ndarray) -> Samples:
     """States along a motion, and the forces that motors must give there."""
-    q, v, a = (np.asarray(x, float) for x in (motion.q(t), motion.v(t), motion.a(t)))
+    q, v, a = (np.asarray(x, float) for x in motion.along(t))
     bare = without(model, "actuator")
     return Samples(q, v, a, needed(bare, (), q, v, a)[0])

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import a_model, as_array, configuration, number
 from .._array import matmul
+from .._compile import compiled
 from .._errors import ModelError
 from ..dynamics import inverse_dynamics
 from ..dynamics.passive import passive_force
@@ -125,6 +126,11 @@ class PeriodicMotion(eqx.Module):
     def a(self, t) -> Float[Array, "*n nv"]:
         """The acceleration."""
         return self._placed(self._series(t, 2), self.v_places, self.nv)
+
+    @compiled
+    def along(self, t):
+        """Positions, velocities and accelerations, all three."""
+        return self.q(t), self.v(t), self.a(t)
 
     def times(self, rate: float | int, periods: int = 1) -> np.ndarray:
         """Times at so many samples a second: as many as fit into a period, equally, and no end that is the next beginning."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather
+from .._array import by_numpy, gather
 from .._errors import UnknownNameError, suggest
 from ..model import Model
 
@@ -173,4 +173,10 @@ def replaced(
     """The rows with others in some places, gathered."""
     order = np.arange(rows.shape[0])
     order[places] = rows.shape[0] + np.arange(len(places))
-    return gather(jnp.concatenate([rows, values.astype(rows.dtype)]), order)
+    both = by_numpy(lambda xp, rows, values: xp.concatenate([rows, values.astype(rows.dtype)]), rows, values)
+    return gather(both, order)
+
+
+def column(x: Float[Array, "m"], places: np.ndarray) -> Float[Array, "n 1"]:
+    """The numbers in some places, a row for each."""
+    return by_numpy(lambda _, x: x[:, None], gather(x, places))

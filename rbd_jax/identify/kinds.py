@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import names
-from .._array import blocks, dot, gather, is_known, matmul, matvec, transpose
+from .._array import blocks, by_numpy, dot, gather, is_known, matmul, matvec, pick, transpose
+from ..joints import Joint
 from ..lie import SE3
 from ..model import Model
 from ..spatial import Inertia, Transform
-from .kind import Candidate, Kind, replaced
+from .kind import Candidate, Kind, column, replaced
 
 
 # Of bodies.
@@ -80,11 +81,11 @@ class Masses(OfBodies):
     linear = True
 
     def read(self, model, places, reference):
-        return gather(model.inertias.mass, places)[:, None]
+        return column(model.inertias.mass, places)
 
     def write(self, model, places, values):
         own = gather(model.inertias.parameters, places)
-        scaled = own * (values / own[:, :1])
+        scaled = by_numpy(lambda _, own, values: own * (values / own[:, :1]), own, values)
         return replace(
             model, inertias=Inertia.from_parameters(replaced(model.inertias.parameters, places, scaled))
         )
@@ -155,10 +156,13 @@ class OfJoints(Kind):
         return degrees_of_freedom(model)
 
     def read(self, model, places, reference):
-        return gather(getattr(model, self.field), places)[:, None]
+        return column(getattr(model, self.field), places)
 
     def write(self, model, places, values):
-        return replace(model, **{self.field: replaced(getattr(model, self.field), places, values[:, 0])})
+        return replace(
+            model,
+            **{self.field: replaced(getattr(model, self.field), places, pick(values, (slice(None), 0)))},
+        )
 
 
 def degrees_of_freedom(model: Model) -> list[Candidate]:
@@ -168,13 +172,17 @@ def degrees_of_freedom(model: Model) -> list[Candidate]:
         size = int(model.topology.joint_nv[body])
         if not size or model.topology.is_mimic[body]:
             continue
-        one = model.joint(body)
-        subspace = np.asarray(one.motion_subspace(one.neutral()))
+        subspace = np.asarray(_subspace(model.joint(body)))
         for i in range(size):
             label = joint if size == 1 else f"{joint}[{i}]"
             turns = bool(np.abs(subspace[:3, i]).max() > 1e-9)
             found.append(Candidate(joint, int(model.topology.v_offsets[body]) + i, label, turns))
     return found
+
+
+@jax.jit
+def _subspace(joint: Joint) -> Float[Array, "6 nv"]:
+    return joint.motion_subspace(joint.neutral())
 
 
 class Damping(OfJoints):
@@ -200,7 +208,8 @@ class Friction(OfJoints):
     sets = (*Damping.sets, *Coulomb.sets)
 
     def read(self, model, places, reference):
-        return jnp.stack([gather(model.damping, places), gather(model.friction, places)], axis=1)
+        both = gather(model.damping, places), gather(model.friction, places)
+        return by_numpy(lambda xp, *columns: xp.stack(columns, axis=1), *both)
 
     def write(self, model, places, values):
         return replace(

@@ -471,10 +471,10 @@ def _between(model: Model, first, second, share):
 
 def _along(times, column, t):
     """Values between rows on the chord; beyond the ends on that of the two rows there, so that a delay that changes is seen in
-    the first samples of a window, too."""
-    row = jnp.clip(jnp.searchsorted(times, t, side="right") - 1, 0, len(times) - 2)
-    share = (t - times[row]) / (times[row + 1] - times[row])
-    return column[row] + share * (column[row + 1] - column[row])
+    the first samples of a window, too. On a row the chord before it counts, as of a delay that is zero and can only grow."""
+    row = jnp.clip(jnp.searchsorted(times, t, side="left") - 1, 0, len(times) - 2)
+    left = (times[row + 1] - t) / (times[row + 1] - times[row])
+    return column[row + 1] - left * (column[row + 1] - column[row])
 
 
 def _nearest(own: np.ndarray, values: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, instance, vector
-from .._array import is_known
+from .._array import by_numpy, is_known
 from .._compile import compiled
 from .._errors import ModelError
 from ..model import Model
@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
     def of(self, x):
         """Its part of a vector, a row for each thing."""
-        return x[self.start : self.stop].reshape(self.shape)
+        return by_numpy(lambda _, x: x[self.start : self.stop].reshape(self.shape), x)
 
 
 class Parameters(eqx.Module):
@@ -201,11 +201,19 @@ def _claim(number: int, kinds: Sequence[Kind], chosen, taken: dict, model: Model
                 raise ModelError(f"identify.Parameters: {both} the {what} of {name!r}; leave it to one")
 
 
+def _equal(one: Model, other: Model) -> bool:
+    """Whether two models are the same to the last bit; by NumPy, so that nothing is compiled for it."""
+    leaves, structure = jax.tree.flatten(one)
+    others, other_structure = jax.tree.flatten(other)
+    same = lambda a, b: a.dtype == b.dtype and np.array_equal(a, b)
+    return structure == other_structure and all(map(same, map(np.asarray, leaves), map(np.asarray, others)))
+
+
 def of_model(owner: str, model: Model, free: Kind | Sequence[Kind] | Parameters) -> Parameters:
     """What is free of a model; refused if it was made of another one."""
     if not isinstance(free, Parameters):
         return Parameters(model, free)
-    if free.reference is not model and not eqx.tree_equal(free.reference, model):
+    if free.reference is not model and not _equal(free.reference, model):
         raise ModelError(
             f"{owner}: free was made of model {free.reference.name!r}, and this is another one, {model.name!r}, or has other "
             "numbers; take Parameters(model, ...) of this model, or give the kinds"

@@ -216,15 +216,17 @@ def hmc(
     known = problem.with_noise(found.noise)
     map_from = _sphere(known, found)
     key = jax.random.key(0) if key is None else key
-    first, *keys = jax.random.split(key, 1 + warmup + draws)
+    keys = jax.random.split(key, 1 + warmup + draws)
     size = map_from.x.shape[1]
     logdensity = lambda z: _log_density(known, map_from(z))
     begin, stepped, told = kernel(logdensity, size)
-    states = begin(jax.random.normal(first, (chains, size), problem.model.dtype))
+    states = begin(jax.random.normal(keys[0], (chains, size), problem.model.dtype))
     tuning, kept, astray, accepted = _Tuning.at(STEP), [], 0, []
-    for i, one in enumerate(keys):
+    for i in range(warmup + draws):
         step = tuning.step if i < warmup else tuning.averaged
-        states, info = stepped(jax.random.split(one, chains), states, jnp.asarray(step, problem.model.dtype))
+        states, info = stepped(
+            jax.random.split(keys[i + 1], chains), states, jnp.asarray(step, problem.model.dtype)
+        )
         share, wild = (np.asarray(y) for y in told(info))
         if i < warmup:
             tuning = tuning.after(float(np.mean(share)))

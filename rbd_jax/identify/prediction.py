@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import a_model, instance
+from .._array import zeros
 from .._compile import compiled
 from ..lie import quaternion
 from ..model import Model, difference, neutral
@@ -104,10 +105,15 @@ def predictions(
     compare = EquationError() if compare is None else compare
     instance(owner, "compare", compare, Comparison, "an identify.EquationError or an identify.OutputError")
     # Nothing is free: what is said to be is there to have a problem.
-    problem = Problem(model, given, numbers("gravity", lambda model: model.gravity), compare)
+    problem = Problem(model, given, numbers("gravity", _gravity), compare)
     problem.parameters = _Fixed(model)  # pyright: ignore[reportAttributeAccessIssue]
     errors = np.asarray(problem.errors(_with_states(problem))[0], float)
     return _by_log(model, given, problem.windows, errors)
+
+
+def _gravity(model: Model):
+    """A function with a name is the same in all calls, and so is what is compiled with it."""
+    return model.gravity
 
 
 class _Fixed(eqx.Module):
@@ -175,7 +181,7 @@ def _turns(rows):
 
 def _with_states(problem: Problem) -> Unknowns:
     """The first states with which the model comes nearest to the logs: Gauss and Newton's steps, damped; Huber's loss."""
-    x, dtype = jnp.zeros(0, problem.model.dtype), problem.model.dtype
+    x, dtype = zeros((0,), problem.model.dtype), problem.model.dtype
     states = np.zeros((len(problem.windows), problem.states))
     if not problem.states:
         return Unknowns(x, jnp.asarray(states, dtype))

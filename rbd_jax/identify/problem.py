@@ -24,6 +24,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, instance
+from .._array import zeros
 from .._errors import UnknownNameError, suggest
 from ..model import Model, difference, integrate
 from ..parallel import batch_map
@@ -165,7 +166,7 @@ class Problem:
     def start(self, model: Model | None = None) -> Unknowns:
         """Where a search begins: at the model, with first states as measured."""
         x = x_of(self.parameters, self.model if model is None else model)
-        return Unknowns(x, jnp.zeros((len(self.windows), self.states), self.model.dtype))
+        return Unknowns(x, zeros((len(self.windows), self.states), self.model.dtype))
 
     # What it is made of, as functions that JAX differentiates.
 

@@ -96,7 +96,8 @@ def solve(
         float(number("identify.solve", "scatter", scatter, least=0)),
         steps if by_optax else turns,
     )
-    key = jax.random.key(0) if key is None else key
+    if key is None and (by_optax or starts > 1):
+        key = jax.random.key(0)
     what = lambda: (
         _what(problem, began)
         | (

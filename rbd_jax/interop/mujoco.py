@@ -10,6 +10,7 @@ A whole state goes over with what the actuators remember, and what sensors read 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -169,13 +170,11 @@ class MujocoMap:
 
     def velocity(self, q, v) -> Float[Array, "nv"]:
         """MuJoCo's `qvel`, at our configuration q."""
-        return self._turned(self._rotations(q), sample("MujocoMap.velocity", "v", v, self.nv)[self._order_v])
+        return self._to_theirs(q, sample("MujocoMap.velocity", "v", v, self.nv))
 
     def velocity_from(self, q, qvel) -> Float[Array, "nv"]:
         """Our velocity, at our configuration q."""
-        return self._turned(
-            transpose(self._rotations(q)), sample("MujocoMap.velocity_from", "qvel", qvel, self.nv)
-        )[self._back_v]
+        return self._to_ours(q, sample("MujocoMap.velocity_from", "qvel", qvel, self.nv))
 
     def acceleration(self, q, v, a) -> Float[Array, "nv"]:
         """MuJoCo's `qacc`, at our configuration q and velocity v."""
@@ -191,18 +190,25 @@ class MujocoMap:
 
     def force(self, q, tau) -> Float[Array, "nv"]:
         """MuJoCo's generalized force (`qfrc_...`), of the same power, at our configuration q."""
-        return self._turned(self._rotations(q), sample("MujocoMap.force", "tau", tau, self.nv)[self._order_v])
+        return self._to_theirs(q, sample("MujocoMap.force", "tau", tau, self.nv))
 
     def force_from(self, q, qfrc) -> Float[Array, "nv"]:
         """Our generalized force, at our configuration q."""
-        return self._turned(
-            transpose(self._rotations(q)), sample("MujocoMap.force_from", "qfrc", qfrc, self.nv)
-        )[self._back_v]
+        return self._to_ours(q, sample("MujocoMap.force_from", "qfrc", qfrc, self.nv))
 
     def velocity_matrix(self, q) -> Float[Array, "nv nv"]:
         """T with `qvel = T v`: MuJoCo's Jacobians are ours as `J T`, its mass matrix as `Tᵀ M T`."""
         q = sample("MujocoMap.velocity_matrix", "q", q, self.nq)
         return jax.vmap(lambda column: self.velocity(q, column), out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
+
+    @functools.cached_property
+    def _to_theirs(self):
+        """A vector over degrees of freedom in MuJoCo's order and axes, at a configuration."""
+        return jax.jit(lambda q, x: self._turned(self._rotations(q), x[self._order_v]))
+
+    @functools.cached_property
+    def _to_ours(self):
+        return jax.jit(lambda q, x: self._turned(transpose(self._rotations(q)), x)[self._back_v])
 
     def _rotations(self, q):
         return quaternion.to_matrix(sample("MujocoMap", "q", q, self.nq)[self._quaternions])

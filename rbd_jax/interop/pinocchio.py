@@ -15,9 +15,11 @@ serves all three.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -122,9 +124,15 @@ class PinocchioMap:
 
     def configuration(self, q) -> Float[Array, "pin_nq"]:
         """Pinocchio's configuration, with quaternions of unit length."""
-        q = sample("PinocchioMap.configuration", "q", q, self.nq)
-        angles, turns = q[self._angles], quaternion.normalize(q[self._quaternions])
-        return jnp.concatenate([q, jnp.cos(angles), jnp.sin(angles), turns.reshape(-1)])[self._take]
+        return self._to_theirs(sample("PinocchioMap.configuration", "q", q, self.nq))
+
+    @functools.cached_property
+    def _to_theirs(self):
+        def configuration(q):
+            angles, turns = q[self._angles], quaternion.normalize(q[self._quaternions])
+            return jnp.concatenate([q, jnp.cos(angles), jnp.sin(angles), turns.reshape(-1)])[self._take]
+
+        return jax.jit(configuration)
 
     def configuration_from(self, q_pin) -> Float[Array, "nq"]:
         """Our configuration; continuous and planar angles in (-π, π]."""

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._array import matvec
+from .._array import by_numpy, matvec
 from ..spatial import Transform, planar
 from ..spatial.transform import body_twist
 
@@ -80,7 +80,7 @@ class Joint(eqx.Module):
 
     def neutral(self) -> Float[Array, "nq"]:
         """The configuration in which the joint is at rest in its own zero."""
-        return jnp.zeros(self.nq)
+        return by_numpy(lambda xp: xp.zeros(self.nq))
 
     def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
         """`q ⊕ dv`: where the constant velocity `dv` leads in unit time."""

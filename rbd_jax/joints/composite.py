@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from .._arguments import instance
-from .._array import matvec, transpose
+from .._array import by_numpy, matvec, transpose
 from ..spatial import Transform, cross_motion
 from ._joint import Joint
 from .prismatic import Prismatic
@@ -86,7 +86,7 @@ class Composite(Joint):
         return placed
 
     def neutral(self):
-        return jnp.concatenate([joint.neutral() for joint in self.joints])
+        return by_numpy(lambda xp, *q: xp.concatenate(q), *(joint.neutral() for joint in self.joints))
 
     def integrate(self, q, dv):
         moved = [joint.integrate(q, dv) for joint, q, dv in zip(self.joints, self._q(q), self._v(dv))]

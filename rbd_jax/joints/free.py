@@ -7,7 +7,7 @@ table keeps the position in body coordinates, and then its constant S does not b
 import jax
 import jax.numpy as jnp
 
-from .._array import matvec, vecmat
+from .._array import by_numpy, matvec, vecmat
 from ..lie import SE3, SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint
@@ -32,10 +32,10 @@ class Free(ConstantSubspaceJoint):
         return Transform(quaternion.to_matrix(q[3:]), q[:3])
 
     def columns(self):
-        return jnp.eye(6)
+        return by_numpy(lambda xp: xp.eye(6))
 
     def neutral(self):
-        return jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+        return by_numpy(lambda xp: xp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]))
 
     def integrate(self, q, dv):
         turn = quaternion.normalize(quaternion.multiply(q[3:], quaternion.exp(dv[:3])))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import direction
-from .._array import cross, dot, matmul, skew
+from .._array import by_numpy, cross, dot, matmul, skew
 from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 
@@ -34,7 +34,7 @@ class Revolute(ConstantSubspaceJoint):
         )
 
     def columns(self):
-        return jnp.concatenate([self.axis, jnp.zeros_like(self.axis)])[:, None]
+        return by_numpy(lambda xp, axis: xp.concatenate([axis, xp.zeros_like(axis)])[:, None], self.axis)
 
     def random(self, key):
         return jax.random.uniform(key, (1,), minval=-jnp.pi, maxval=jnp.pi)

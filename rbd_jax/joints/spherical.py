@@ -1,8 +1,6 @@
 """The spherical joint: all rotations about a point, stored as a quaternion (book table 4.1, eqs. 4.10 to 4.13)."""
 
-import jax.numpy as jnp
-
-from .._array import matvec
+from .._array import by_numpy, matvec
 from ..lie import SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint
@@ -27,10 +25,10 @@ class Spherical(ConstantSubspaceJoint):
         return Transform.from_rotation(quaternion.to_matrix(q))
 
     def columns(self):
-        return jnp.concatenate([jnp.eye(3), jnp.zeros((3, 3))])
+        return by_numpy(lambda xp: xp.concatenate([xp.eye(3), xp.zeros((3, 3))]))
 
     def neutral(self):
-        return jnp.array([1.0, 0.0, 0.0, 0.0])
+        return by_numpy(lambda xp: xp.array([1.0, 0.0, 0.0, 0.0]))
 
     def integrate(self, q, dv):
         return quaternion.normalize(quaternion.multiply(q, quaternion.exp(dv)))

@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import instance
+from .._array import clamped
 from ..simulate import State
 from ..tasks import Situation, Task, TaskState
 
@@ -66,7 +67,7 @@ class Controller(eqx.Module):
 
     def _at_once(self, t, state: State):
         """Decided by this moment alone."""
-        start = jax.eval_shape(self.task.reset, jax.random.key(0))
+        start = jax.eval_shape(lambda: self.task.reset(jax.random.key(0)))
         if jax.tree.leaves((start.memory, start.changes)):
             raise ValueError(
                 f"Controller: a {type(self.task).__name__} remembers something in an episode, or draws its model, so the "
@@ -91,7 +92,7 @@ class Controller(eqx.Module):
         return self.task.situation(eqx.tree_at(_key, episode, jax.random.wrap_key_data(episode.key)))
 
     def _action(self, now: Situation) -> Float[Array, "na"]:
-        return jnp.clip(self.policy(self.task.observe(now)), -1, 1)
+        return clamped(self.policy(self.task.observe(now)), -1, 1)
 
 
 class Driven(NamedTuple):

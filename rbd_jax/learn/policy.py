@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import instance
+from .._array import from_numpy
 from .._compile import compiled
 from .._files import whole_file
 from ..tasks import Task
@@ -74,7 +75,7 @@ class Policy(eqx.Module):
         - `deviation`: of the actions that it tries, before they are squashed.
         """
         instance("Policy.drawn", "task", task, Task, "a rbd.Task, as rbd.tasks.load gives one")
-        seen = jax.eval_shape(task.reset, jax.random.key(0)).observation
+        seen = jax.eval_shape(lambda: task.reset(jax.random.key(0))).observation
         size, dtype = jax.eval_shape(as_row, seen).shape[0], task.model.dtype
         return Policy(
             Network.drawn(key, size, widths, task.action_size, 0.01, dtype),
@@ -105,7 +106,7 @@ class Policy(eqx.Module):
 
     def fits(self, owner: str, task: Task) -> None:
         """Refuse a task that has observations or actions of another size."""
-        seen = jax.eval_shape(as_row, jax.eval_shape(task.reset, jax.random.key(0)).observation).shape[0]
+        seen = jax.eval_shape(lambda: as_row(task.reset(jax.random.key(0)).observation)).shape[0]
         for what, own, its in (
             ("observations", self.observation_size, seen),
             ("actions", self.action_size, task.action_size),
@@ -203,11 +204,11 @@ def load(path: str | os.PathLike, task: Task | None = None) -> Policy:
 
 
 def _of_file(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Policy:
-    layers = lambda name: tuple(jnp.asarray(arrays[f"{name}_{i}"]) for i in range(about["layers"]))
+    layers = lambda name: tuple(from_numpy(arrays[f"{name}_{i}"]) for i in range(about["layers"]))
     return Policy(
         Network(layers("weight"), layers("bias")),
-        jnp.asarray(arrays["log_deviation"]),
-        Normalization(*(jnp.asarray(arrays[name]) for name in ("count", "mean", "variance"))),
+        from_numpy(arrays["log_deviation"]),
+        Normalization(*(from_numpy(arrays[name]) for name in ("count", "mean", "variance"))),
         bool(about["squashed"]),
         str(about["task"]),
     )

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import as_array, number
+from .._array import by_numpy
 from ..spatial import no_frames
 from .constraint import Constraint
 
@@ -36,7 +37,8 @@ class CoordinateCoupling(Constraint):
         self.bodies = ()
         self.frames = no_frames()
         self.joints = tuple(rows)
-        self.coefficients = jnp.stack([jnp.pad(row, (0, width - row.size)) for row in rows.values()])
+        filled = lambda xp, *rows: xp.stack([xp.pad(row, (0, width - row.size)) for row in rows])
+        self.coefficients = by_numpy(filled, *rows.values())
 
     def residual(self, placements, coordinates):
         total = jnp.zeros_like(coordinates)

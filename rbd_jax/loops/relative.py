@@ -6,6 +6,7 @@ Here is what the families share: the frames as they are given, and three parts t
 from __future__ import annotations
 
 import abc
+import functools
 from typing import ClassVar
 
 import jax
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import as_array, number
-from .._array import cross, matvec, vecmat
+from .._array import by_numpy, cross, matvec, vecmat
 from .._errors import ModelError
 from ..joints.planar import plane
 from ..lie import SO3
@@ -50,7 +51,8 @@ class RelativeConstraint(Constraint):
         dtype = jnp.result_type(*(end.position for end in ends))
         self.bodies = (body_a, body_b)
         self.joints = ()
-        self.frames = jax.tree.map(lambda *x: jnp.stack([leaf.astype(dtype) for leaf in x]), *ends)
+        both = lambda xp, *x: xp.stack([leaf.astype(dtype) for leaf in x])
+        self.frames = jax.tree.map(functools.partial(by_numpy, both), *ends)
 
     @abc.abstractmethod
     def deviation(self, relative: Transform) -> Float[Array, "rows"]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from .._arguments import a_model
 from .._array import is_known, with_precision
@@ -70,6 +71,11 @@ def told(model: Model, things: Iterable[Attached]) -> Model:
     return model
 
 
+@jax.jit
+def _rotation(joint: Joint, q: Float[Array, "nq"]) -> Float[Array, "3 3"]:
+    return joint.transform(q).rotation
+
+
 def _loop(model: Model, thing: Attached) -> list[tuple[Joint, np.ndarray]]:
     """The joints between the two bodies of a thing, each with the rotation of its successor frame in the thing's first frame."""
     topology = model.topology
@@ -82,7 +88,7 @@ def _loop(model: Model, thing: Attached) -> list[tuple[Joint, np.ndarray]]:
         ways.append(way)
     for index in sorted({index for way in ways for index in way}):
         joint = model.joint(index)
-        turned = joint.transform(jnp.asarray(q[np.asarray(topology.joint_q(index), int)])).rotation
+        turned = _rotation(joint, q[np.asarray(topology.joint_q(index), int)])
         own = np.asarray(model.placements[index].rotation) @ np.asarray(turned)
         rotations[index] = rotations[topology.parents[index]] @ own
     first = rotations[ways[0][0] if ways[0] else -1] @ np.asarray(thing.frames[0].rotation)

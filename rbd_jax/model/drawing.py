@@ -1,6 +1,7 @@
 """The tree of a model as text."""
 
 import jax
+import numpy as np
 
 from .._array import is_known
 from ..joints import InPlane
@@ -42,5 +43,6 @@ def _describe(model: Model, body: int) -> str:
         text += f" v[{topology.v_offsets[body]}:{topology.v_offsets[body + 1]}]"
     mass = model.inertias.mass
     if isinstance(mass, jax.Array) and is_known(mass) and mass.ndim == 1:
-        text += f", {float(mass[body]):.4g} kg" if mass[body] else ", massless"
+        own = float(np.asarray(mass)[body])
+        text += f", {own:.4g} kg" if own else ", massless"
     return text

@@ -6,6 +6,7 @@ with the operators of the spatial algebra run on the planar one as well, in less
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import jax
@@ -14,10 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, number
-from .._array import cross, dot, is_known, matvec, vecmat
+from .._array import by_numpy, cross, dot, is_known, matvec, pick, vecmat
 from .._errors import ModelError
 from ..joints import InPlane, Joint
-from ..spatial import Transform, planar as algebra
+from ..spatial import Inertia, Transform, planar as algebra
 from .attachments import detach, fits_planar
 from .model import Model
 
@@ -67,38 +68,54 @@ def planar(model: Model, axes=None) -> Model:
     # The axes of the plane in the frame of the world and of each body, and where planar frames are in those of the parents.
     placed: list[algebra.Transform] = []
     for body, parent in enumerate(model.topology.parents):
-        above, placement = frames[parent + 1], model.placements[body]
-        normal = vecmat(cross(above[0], above[1]), placement.rotation)
-        own = algebra.plane_axes(normal)
+        own, place = _in_plane(frames[parent + 1], model.placements[body])
         frames.append(own)
-        x = matvec(above, matvec(placement.rotation, own[0]))
-        x = x / jnp.sqrt(dot(x, x))  # what leads out of the plane by rounding would add up
-        placed.append(algebra.Transform(x, matvec(above, placement.position)))
+        placed.append(place)
         _refuse_leaving(model, body, own)
-    rows = jnp.stack(frames)
-    world, rows = rows[0], rows[1:]
+    stacked = functools.partial(by_numpy, lambda xp, *x: xp.stack(x))
+    rows = stacked(*frames)
+    world, rows = pick(rows, 0), pick(rows, slice(1, None))
     joints = tuple(
-        jax.vmap(InPlane)(joints, rows[np.asarray(kind.bodies, int)])
+        jax.vmap(InPlane)(joints, pick(rows, np.asarray(kind.bodies, int)))
         for kind, joints in zip(model.topology.kinds, model.joints, strict=True)
     )
+    gravity, inertias = _shadows(model.gravity, model.inertias, world, rows)
     return replace(
         model,
-        gravity=matvec(world, model.gravity),
-        placements=jax.tree.map(lambda *x: jnp.stack(x), *placed) if placed else _nowhere(model),
-        inertias=_shadows(model, rows),
+        gravity=gravity,
+        placements=jax.tree.map(stacked, *placed) if placed else _nowhere(model),
+        inertias=inertias,
         joints=joints,
     )
+
+
+@functools.partial(jax.jit, inline=True)
+def _in_plane(
+    above: Float[Array, "2 3"], placement: Transform
+) -> tuple[Float[Array, "2 3"], algebra.Transform]:
+    """The axes of the plane in the frame of a body, and where that is, of those in the frame of its parent."""
+    own = algebra.plane_axes(vecmat(cross(above[0], above[1]), placement.rotation))
+    x = matvec(above, matvec(placement.rotation, own[0]))
+    x = x / jnp.sqrt(dot(x, x))  # what leads out of the plane by rounding would add up
+    return own, algebra.Transform(x, matvec(above, placement.position))
 
 
 def _nowhere(model: Model) -> algebra.Transform:
     return algebra.Transform(*2 * (jnp.zeros((0, 2), model.dtype),))
 
 
-def _shadows(model: Model, axes: Float[Array, "nb 2 3"]) -> algebra.Inertia:
-    """What of the inertias of bodies the plane knows: about the normal, and where the mass is in the plane."""
+@functools.partial(jax.jit, inline=True)
+def _shadows(
+    gravity: Float[Array, "3"],
+    inertias: Inertia,
+    world: Float[Array, "2 3"],
+    axes: Float[Array, "nb 2 3"],
+) -> tuple[Float[Array, "2"], algebra.Inertia]:
+    """What of gravity and of the inertias of bodies the plane knows: about the normal, and where the mass is in the plane."""
     normal = cross(axes[:, 0], axes[:, 1])
-    about = dot(normal, matvec(model.inertias.rotational_matrix, normal))
-    return algebra.Inertia(model.inertias.mass, matvec(axes, model.inertias.first_moment), about)
+    about = dot(normal, matvec(inertias.rotational_matrix, normal))
+    found = algebra.Inertia(inertias.mass, matvec(axes, inertias.first_moment), about)
+    return matvec(world, gravity), found
 
 
 def _without_what_is_seen_only(model: Model) -> Model:
@@ -123,6 +140,9 @@ def _given_axes(axes, model: Model) -> Float[Array, "2 3"]:
     return axes
 
 
+_plane_axes = jax.jit(algebra.plane_axes)
+
+
 def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
     """The plane that the first joints move in: normal to a hinge, or through two directions that something moves along."""
     if not is_known((model.placements, model.joints, model.gravity)):
@@ -145,7 +165,7 @@ def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
         raise ModelError(
             f"planar: the joints of model {model.name!r} do not say in which plane it moves; give the axes of the plane"
         )
-    axes = np.asarray(algebra.plane_axes(jnp.asarray(normal / np.linalg.norm(normal), model.dtype)))
+    axes = np.asarray(_plane_axes((normal / np.linalg.norm(normal)).astype(model.dtype)))
     up = axes[1][np.abs(axes[1]) > OUT_OF_PLANE][-1]
     return jnp.asarray(axes * np.array([[1.0], [np.sign(up)]]), model.dtype)
 
@@ -156,15 +176,28 @@ def _motions_in_world(model: Model):
     for body, parent in enumerate(model.topology.parents):
         joint = model.joint(body)
         frame, subspace = _at_rest(joint, model.dtype)
-        before = rotations[parent] @ np.asarray(model.placements.rotation[body])
+        before = rotations[parent] @ np.asarray(model.placements.rotation)[body]
         rotations[body] = before @ np.asarray(frame.rotation)
         for column in np.asarray(subspace).T:
             yield np.concatenate([rotations[body] @ column[:3], rotations[body] @ column[3:]])
 
 
+@functools.partial(jax.jit, static_argnames="dtype")
 def _at_rest(joint: Joint, dtype) -> tuple[Transform, Float[Array, "6 nv"]]:
     q = joint.neutral().astype(dtype)
     return joint.transform(q), joint.motion_subspace(q)
+
+
+@functools.partial(jax.jit, static_argnames="dtype")
+def _motions(joint: Joint, dtype) -> tuple[Float[Array, "4 3 3"], Float[Array, "4 6 n"]]:
+    """Rotations of a joint in some configurations, and the motions that it makes there."""
+    found = []
+    for q in [joint.neutral(), *map(joint.random, jax.random.split(jax.random.key(0), 3))]:
+        q = q.astype(dtype)
+        moves = jnp.concatenate([joint.motion_subspace(q), joint.drift(q)[:, None]], axis=1)
+        found.append((joint.transform(q).rotation, moves))
+    rotations, moves = zip(*found)
+    return jnp.stack(rotations), jnp.stack(moves)
 
 
 def _refuse_leaving(model: Model, body: int, axes: Float[Array, "2 3"]) -> None:
@@ -172,19 +205,13 @@ def _refuse_leaving(model: Model, body: int, axes: Float[Array, "2 3"]) -> None:
     joint = model.joint(body)
     if not joint.nv and not joint.rheonomic or not is_known((axes, joint)):
         return
-    normal = np.asarray(cross(axes[0], axes[1]))
+    normal = np.cross(*np.asarray(axes))
     place = f"planar: joint {model.joint_names[body]!r} of model {model.name!r}"
     remedy = (
         "planar models have hinges about the normal of their plane and slides along it; simulate this one in space, lock the "
         "joint by rbd.lock_joints, or give other axes"
     )
-    keys = jax.random.split(jax.random.key(0), 3)
-    for q in [joint.neutral(), *(joint.random(key) for key in keys)]:
-        q = q.astype(model.dtype)
-        frame = joint.transform(q)
-        subspace = np.concatenate(
-            [np.asarray(joint.motion_subspace(q)), np.asarray(joint.drift(q))[:, None]], axis=1
-        )
+    for rotation, subspace in zip(*map(np.asarray, _motions(joint, model.dtype)), strict=True):
         for turning, moving in zip(subspace[:3].T, subspace[3:].T, strict=True):
             if np.abs(turning - (turning @ normal) * normal).max() > OUT_OF_PLANE * max(
                 1, np.abs(turning).max()
@@ -198,7 +225,7 @@ def _refuse_leaving(model: Model, body: int, axes: Float[Array, "2 3"]) -> None:
                     f"{place} moves along {_short(moving)} in the frame of its body, out of the plane with the normal "
                     f"{_short(normal)}; {remedy}"
                 )
-        if np.abs(np.asarray(frame.rotation) @ normal - normal).max() > OUT_OF_PLANE:
+        if np.abs(rotation @ normal - normal).max() > OUT_OF_PLANE:
             raise ModelError(
                 f"{place} turns its body out of the plane with the normal {_short(normal)}; {remedy}"
             )

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, instance, number, whole_number
-from .._array import is_known
+from .._array import by_numpy, from_numpy, is_known, pick, zeros
 from .._compile import compiled, prepared
 from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..constraints import Stabilization, assemble, project_velocity
@@ -30,7 +30,7 @@ from ..simulate import (
     TreeSystem,
     system_of,
 )
-from ..simulate.begin import default_step, may_rub
+from ..simulate.begin import checked_step, default_scheme, default_step, may_rub
 from .batch import batch_map, is_global, whole
 
 
@@ -53,7 +53,7 @@ def simulate_batch(
     **Arguments**
 
     - `states`: with a leading axis of samples.
-    - `dt`: by default the timestep that the model's file says.
+    - `dt`: by default the timestep that the model's file says. It may be negative as for `rollout`.
     - `steps`: in all.
     - `frames`: how many states of each sample are kept beside the first, at most. They are equally far apart, but for the last,
       which is that after all steps.
@@ -86,11 +86,11 @@ def simulate_batch(
     rows = jax.tree.map(lambda *x: np.stack(x, axis=1), *kept.rows)
     missing = end.missing(made.row_steps)
     turned = lambda x: np.where(missing[..., None], np.asarray(np.nan, x.dtype), x) if missing.any() else x
-    rows = jax.tree.map(lambda x: jnp.asarray(turned(x)), rows)
-    t = jnp.asarray(np.broadcast_to(made.times, missing.shape))
-    tau = jnp.zeros((len(missing), missing.shape[1] - 1, model.nv), rows.q.dtype)
-    codes = jnp.asarray(end.code), jnp.asarray(end.failed_step)
-    opening = None if end.opening is None else jnp.asarray(end.opening)
+    rows = jax.tree.map(lambda x: from_numpy(turned(x)), rows)
+    t = from_numpy(np.broadcast_to(made.times, missing.shape))
+    tau = zeros((len(missing), missing.shape[1] - 1, model.nv), rows.q.dtype)
+    codes = from_numpy(end.code), from_numpy(end.failed_step)
+    opening = None if end.opening is None else from_numpy(end.opening)
     return Trajectory(t, rows.q, rows.v, tau, *codes, own=rows.own, opening=opening)
 
 
@@ -173,10 +173,13 @@ class Simulation:
         self.made = Stretches(owner, scheme, tuple(forces), stabilization, may_rub(model))
         dtype = jnp.result_type(states.q)
         self.dt = jnp.asarray(number(owner, "dt", dt), dtype)
+        system = system_of(model, zeros((model.nv,), dtype), tuple(forces))
+        checked_step(owner, system, default_scheme(model) if scheme is None else scheme, self.dt)
         self.times = np.asarray(self.row_steps * float(dt), dtype)
         if states.own is None:
-            own = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces)).own.astype(dtype)
-            states = State(states.q, states.v, jnp.broadcast_to(own, (len(states.q), *own.shape)))
+            own = system.own
+            each = lambda xp, own: xp.broadcast_to(own.astype(dtype), (len(states.q), *own.shape))
+            states = State(states.q, states.v, by_numpy(each, own))
         self.states = states
         self.key = {
             "model": model,
@@ -303,8 +306,9 @@ def energies_along(
      [ 0.    -8.609]]
     """
 
-    own = np.zeros((*path.q.shape[:2], 0)) if path.own is None else path.own
-    rows = ((path.t[0, i], path.q[:, i], path.v[:, i], own[:, i]) for i in frames)
+    own = zeros((*path.q.shape[:2], 0)) if path.own is None else path.own
+    at = lambda x, i: pick(x, (slice(None), i))
+    rows = ((pick(path.t, (0, i)), at(path.q, i), at(path.v, i), at(own, i)) for i in frames)
     rows = (tuple(jnp.asarray(x, model.dtype) for x in row) for row in rows)
     return np.stack([np.asarray(_energies(model, *row), float) for row in rows])
 

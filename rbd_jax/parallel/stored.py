@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._array import from_numpy, zeros
 from .._files import whole_file
 from ..checkpoints import Checkpoint, CheckpointError, Run
 from ..constraints import Stabilization
@@ -63,12 +63,12 @@ class StoredTrajectory:
         samples, rows = which if isinstance(which, tuple) else (which, slice(None))
         if isinstance(rows, int | np.integer):
             raise TypeError("StoredTrajectory: rows are a slice: stored[samples, 100:101]")
-        read = lambda x: jnp.asarray(np.asarray(x[samples])[..., rows, :])
-        one = lambda x: jnp.asarray(x[samples])
+        read = lambda x: from_numpy(np.array(x[samples])[..., rows, :])
+        one = lambda x: from_numpy(np.array(x[samples]))
         q, v, own = read(self.q), read(self.v), None if self.own is None else read(self.own)
         opening = None if self.opening is None else one(self.opening)
-        t = jnp.broadcast_to(jnp.asarray(self.t[rows]), q.shape[:-1])
-        tau = jnp.zeros((*q.shape[:-2], max(q.shape[-2] - 1, 0), v.shape[-1]), q.dtype)
+        t = from_numpy(np.broadcast_to(self.t[rows], q.shape[:-1]))
+        tau = zeros((*q.shape[:-2], max(q.shape[-2] - 1, 0), v.shape[-1]), q.dtype)
         return Trajectory(t, q, v, tau, one(self.code), one(self.failed_step), own=own, opening=opening)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, gather, gather_or_zero, matvec, vecmat, with_precision
+from .._array import clamped, cross, gather, gather_or_zero, matvec, vecmat, with_precision
 from ..contact.contacts import Contacts
 from ..dynamics import Bodies, Motion
 from ..dynamics.sites import frames_on
@@ -249,7 +249,7 @@ def measured(
         return read
     most = per_number(sensors, [one.cutoff for one in sensors], jnp.inf, read.dtype)
     most = jnp.broadcast_to(most, read.shape)
-    return jnp.clip(read, -most, most)
+    return clamped(read, -most, most)
 
 
 def per_number(sensors: Sequence[Sensor], given: Sequence, otherwise: float, dtype) -> Float[Array, "n"]:

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import number
 from .._array import is_known, outer, with_precision
+from .._compile import compiled
 from .._errors import ModelError
 from ..spatial import Inertia
 from ..spatial.inertia import triangle
@@ -174,13 +175,7 @@ class Mesh(Geometry):
 
         With the scale S: `m' = |det S| m`, `m' c' = |det S| m S c`, and of the dyads `∫ x xᵀ` as well `D' = |det S| S D S`.
         """
-        unit = with_precision(self.source.unit, self.scale.dtype)
-        stretch = density * jnp.abs(jnp.prod(self.scale))
-        rotational = unit.rotational_matrix
-        dyad = 0.5 * jnp.trace(rotational) * jnp.eye(3, dtype=rotational.dtype) - rotational
-        dyad = stretch * outer(self.scale, self.scale) * dyad
-        about = jnp.trace(dyad) * jnp.eye(3, dtype=dyad.dtype) - dyad
-        return Inertia(stretch * unit.mass, stretch * self.scale * unit.first_moment, triangle(about))
+        return _stretched(with_precision(self.source.unit, self.scale.dtype), self.scale, density)
 
     def triangles(self):
         vertices, faces = self.source.triangles
@@ -199,6 +194,17 @@ class Mesh(Geometry):
 
     def __repr__(self) -> str:
         return f"Mesh({self.source!r})"
+
+
+@compiled
+def _stretched(unit: Inertia, scale: Float[Array, "3"], density) -> Inertia:
+    """The inertia of a mesh at this scale and density, from that of the mesh as it is at density one."""
+    stretch = density * jnp.abs(jnp.prod(scale))
+    rotational = unit.rotational_matrix
+    dyad = 0.5 * jnp.trace(rotational) * jnp.eye(3, dtype=rotational.dtype) - rotational
+    dyad = stretch * outer(scale, scale) * dyad
+    about = jnp.trace(dyad) * jnp.eye(3, dtype=dyad.dtype) - dyad
+    return Inertia(stretch * unit.mass, stretch * scale * unit.first_moment, triangle(about))
 
 
 def _scale(scale: Any) -> Array:

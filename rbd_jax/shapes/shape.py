@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import instance, names, number, vector
-from .._array import from_numpy, is_known
+from .._array import from_numpy, is_known, pick
 from .._errors import ModelError
 from ..spatial import Attached, Inertia, Transform
 from .geometry import Geometry
@@ -122,31 +122,31 @@ class Shape(Attached):
 
     @property
     def frames(self):
-        return jax.tree.map(lambda leaf: leaf[None], self.placement)
+        return jax.tree.map(lambda leaf: pick(leaf, None), self.placement)
 
     @property
     def margin(self) -> Float[Array, ""]:
-        return self.contact[0]
+        return pick(self.contact, 0)
 
     @property
     def gap(self) -> Float[Array, ""]:
-        return self.contact[1]
+        return pick(self.contact, 1)
 
     @property
     def friction(self) -> Float[Array, "3"]:
-        return self.contact[2:5]
+        return pick(self.contact, slice(2, 5))
 
     @property
     def solref(self) -> Float[Array, "2"]:
-        return self.contact[5:7]
+        return pick(self.contact, slice(5, 7))
 
     @property
     def solimp(self) -> Float[Array, "5"]:
-        return self.contact[7:12]
+        return pick(self.contact, slice(7, 12))
 
     @property
     def solmix(self) -> Float[Array, ""]:
-        return self.contact[12]
+        return pick(self.contact, 12)
 
     def attached(self, bodies, frames, joints):
         return self.changed(body=bodies[0], placement=frames[0])

@@ -10,19 +10,21 @@ from typing import Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import a_model, choice, configuration, instance, is_planar, number, velocity
-from .._array import is_known, with_precision
+from .._array import by_numpy, is_known, with_precision
 from ..constraints import Projection, ReducedModel, Stabilization, check_consistent
 from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force
+from ..forces.actuators.drive import actuators_of
 from ..forces.bearing import bearings_of
 from ..model import Model, at_time
 from ..model.attachments import fits_planar
 from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
 from .event_driven import EventDriven
+from .result import Result
 from .runge_kutta_4 import RungeKutta4
 from .scheme import Scheme
 from .semi_implicit_euler import SemiImplicitEuler
@@ -36,13 +38,17 @@ M = TypeVar("M", Model, ReducedModel, Simulated)
 
 
 class Begin(NamedTuple):
-    """What a simulation begins with. The system has no control yet."""
+    """What a simulation begins with. The system has no control yet.
+
+    - `fault`: the code with which every step fails, SUCCESS where none does; None where that is known.
+    """
 
     system: System
     scheme: Scheme
     state: State
     time: Float[Array, ""]
     dt: Float[Array, ""]
+    fault: Int[Array, ""] | None = None
 
 
 def begun(
@@ -69,8 +75,6 @@ def begun(
     q, v, dtype = state.q, state.v, state.q.dtype
     given = dt  # as an array of JAX it is not known where a function is traced
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
-    if is_known(given) and np.asarray(given) == 0:
-        raise ValueError(f"{owner}: dt is zero; a step needs a length")
     forces = checked_forces(owner, forces)
     for force in forces if is_planar(model) else ():
         if isinstance(force, Force) and not fits_planar(force):
@@ -87,7 +91,7 @@ def begun(
         check_quaternions(owner, model, q)
         check_consistent(at_time(model, time), q, v)
     held = _holding(owner, model, scheme, stabilization)
-    system = system_of(model, jnp.zeros(model.nv, dtype), forces, held)
+    system = system_of(model, by_numpy(lambda xp: xp.zeros(model.nv, dtype)), forces, held)
     system = replace(system, rubs=may_rub(model))
     own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
     if system.jumps and not scheme.finds_events:
@@ -95,9 +99,47 @@ def begun(
             f"{owner}: under the contact law of model {system.name!r} velocities jump, at events that "
             f"{type(scheme).__name__} does not find; scheme=rbd.EventDriven()"
         )
-    if system.jumps and is_known(dt) and np.asarray(dt) < 0:
-        raise ValueError(f"{owner}: dt is {float(dt):g}; under impacts time runs forward only")
-    return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
+    fault = checked_step(owner, system, scheme, given)
+    return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt, fault)
+
+
+def checked_step(owner: str, system: System, scheme: Scheme, dt) -> Int[Array, ""] | None:
+    """The code with which every step of length `dt` fails, None where none does; if it is known to fail, it is refused.
+
+    A negative `dt` simulates backwards in time. That needs forces that determine the motion before a state: not a contact law,
+    not joints that stick, and not controls that arrive late.
+    """
+    known = is_known(dt)
+    if known and np.asarray(dt) == 0:
+        raise ValueError(f"{owner}: dt is zero; a step needs a length")
+    if known and np.asarray(dt) > 0:
+        return None
+    reason, holds = _forward_only(system, scheme)
+    if known and is_known(holds) and np.any(np.asarray(holds)):
+        raise ValueError(
+            f"{owner}: dt is {float(dt):g}, and with {reason} time runs forward only; take a positive dt"
+        )
+    if not reason:
+        return None
+    backwards = jnp.asarray(dt) < 0
+    return jnp.where(backwards & holds, Result.IRREVERSIBLE, Result.SUCCESS).astype(jnp.int32)
+
+
+def _forward_only(system: System, scheme: Scheme) -> tuple[str, Bool[Array, ""] | bool]:
+    """What does not run backwards in time, and whether it acts; empty where nothing can."""
+    model = tree_of(system.simulated)
+    if contact_law(model) is not None:
+        return f"the contact law of model {system.name!r}", True
+    if late := [one.name for one in actuators_of(model) if one.delay is not None]:
+        return f"actuator {late[0]!r}, which has a delay,", True
+    if not scheme.sticks:
+        return "", False
+    reason = f"dry friction under which joints stick, as {type(scheme).__name__} has it,"
+    if system.frictional_own.any() or bearings_of(model):
+        return reason, True
+    if not may_rub(model):
+        return "", False
+    return reason, True if is_known(model.friction) else jnp.any(model.friction > 0)
 
 
 def may_rub(model: Simulated) -> bool:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_array, instance, names, whole_number
 from .._array import clamped, sum_rows
+from .._compile import compiled
 from .._errors import UnknownNameError
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
@@ -133,6 +134,7 @@ def driver(
     return Driver(remembering, (), memory, steps)
 
 
+@compiled
 def arriving(
     model: Model, u: Float[Array, "rows nu"], dt: Float[Array, ""], before: float = 0.0
 ) -> Float[Array, "rows nu"]:

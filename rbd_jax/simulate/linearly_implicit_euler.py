@@ -17,10 +17,10 @@ class LinearlyImplicitEuler(Scheme):
     """`(M + h D - h² K) v⁺ = M v + h (f + D v)`, `q⁺ = q ⊕ h v⁺`: first order, one linear system (Sueda eqs. 1.30, 2.79).
 
     `K = ∂f/∂q` and `D = -∂f/∂v` are of the joints' own forces and the given ones, so stiff springs and dampers are stable
-    at any step; dry friction is not differentiated but taken by Coulomb's law, under which a joint sticks. Gravity and velocity
-    products enter at the start of the step. Loops are stabilized on the level of
-    velocities, `ġ = -γ g` (eq. 1.81), with the gain γ = `baumgarte`; by default 1/h, which closes them to first order at the
-    end of the step.
+    at any step, and so are the forces' own states. Dry friction is not differentiated but taken by its own law, under which a
+    joint sticks: Coulomb's, or that of bristles (`rbd.forces.BristleFriction`). Gravity and velocity products
+    enter at the start of the step. Loops are stabilized on the level of velocities, `ġ = -γ g` (eq. 1.81), with the gain
+    γ = `baumgarte`; by default 1/h, which closes them to first order at the end of the step.
 
     `prescribed` names joints that are led and not driven: hybrid dynamics on the level of velocities (eq. 2.107). Their
     entries of the controls are not forces but the velocities that they shall have at the end of the step.
@@ -33,6 +33,7 @@ class LinearlyImplicitEuler(Scheme):
 
     closes_loops = True
     stiff = True
+    sticks = True
 
     baumgarte: float | None = eqx.field(static=True, default=None)
     prescribed: tuple[str, ...] = eqx.field(static=True, default=())
@@ -60,9 +61,10 @@ class LinearlyImplicitEuler(Scheme):
             left = left - matmul(felt, along)
             right = right + matvec(felt, rate - matvec(rate_by_v, v))
         closing, wanted = self._closing(system, time, q, dt, nothing)
-        sizes, joints = system.friction(time, state)
-        none = jnp.zeros_like(sizes)
-        resistance = Resistance(matvec(joints, v), none, none, none, sizes, dt)
+        friction, joints = system.friction(time, state, dt)
+        speeds = matvec(joints, v)
+        none = jnp.zeros_like(speeds)
+        resistance = Resistance(speeds, none, none, none, friction, dt)
         end = resisted(
             _closed if system.constraint_rows else _led,
             (left, right, closing, wanted, joints, v, dt),
@@ -70,6 +72,8 @@ class LinearlyImplicitEuler(Scheme):
         )
         if own.size:
             own = own + matvec(follow, rate + matvec(along, end) - matvec(rate_by_v, v))
+            if (held := system.frictional_own).any():
+                own = jnp.where(held, system.own_after(time, state, end, dt), own)
         return State(system.move(q, dt * end), end, own), memory, SUCCESS
 
     def _closing(self, system, time, q, dt, nothing):

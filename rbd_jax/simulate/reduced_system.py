@@ -161,11 +161,22 @@ class ReducedSystem(System):
     def force(self, time, state, friction=True):
         return self._force(*self.moving(time, state.q, state.v), state, friction)
 
-    def friction(self, time, state):
-        return self.whole.dry_friction, self.reduced.at(state.q, state.v).jacobian
+    def friction(self, time, state, step):
+        at, motion = self.moving(time, state.q, state.v)
+        return self.whole.joint_friction(motion, state, step), at.jacobian
 
     def own_rate(self, time, state):
         return self.whole.own_rates(self.moving(time, state.q, state.v)[1], state)
+
+    def own_after(self, time, state, v, step):
+        at, motion = self.moving(time, state.q, state.v)
+        # That of the joints, as they accelerate in the step.
+        v = motion.v + matvec(at.jacobian, v - state.v) + step * at.bias
+        return self.whole.own_states_after(motion, state, v, step)
+
+    @property
+    def frictional_own(self):
+        return self.whole.frictional_own
 
     def acceleration(self, time, state, step=None):
         at, motion = self.moving(time, state.q, state.v)
@@ -174,7 +185,7 @@ class ReducedSystem(System):
         motion.computed("velocities", "velocity_products", "inertias")
         force, resistance = self.tau, self.whole.resistance(motion, state, step)
         if self.searches:
-            all_else = force + vecmat(self.whole.applied(motion, state), at.jacobian)
+            all_else = force + vecmat(self.whole.applied(motion, state, step=step), at.jacobian)
             force = force + self._reaction(at, motion, state, all_else, resistance)
         return resisted(_accelerated, (motion, at, force), resistance)
 

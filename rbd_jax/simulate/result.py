@@ -1,7 +1,8 @@
 """How a step can fail: the codes that a trajectory carries, and what they mean.
 
 A compiled loop cannot raise an exception. A scheme that cannot complete a step reports a code instead, and from that step on
-the states are NaN. Only where constraints have opened, or something is doubtful of contacts, the states stay as they are.
+the states are NaN. Doubts, that constraints have opened or something about contacts, leave the states as they are, and are
+reported where no step failed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import enum
 
 
 class Result(enum.IntEnum):
-    """How a step ended; a trajectory keeps the first that is not `SUCCESS`. The first three are Newton's (`_newton.Code`).
+    """How a step ended. A trajectory keeps the first failure, or else the first doubt.
+
+    The first three are Newton's (`_newton.Code`).
 
     >>> result = rbd.Result(7)
     >>> print(result.name, "-", result.title)
@@ -29,6 +32,7 @@ class Result(enum.IntEnum):
     OVERLAPPING = 9
     CONTACTS_UNSOLVED = 10
     TOO_MANY_EVENTS = 11
+    IRREVERSIBLE = 12
 
     @property
     def title(self) -> str:
@@ -50,7 +54,8 @@ _MESSAGES = {
     Result.TOO_MANY_STEPS: "the tolerance asks for more steps than max_steps between two rows; raise max_steps or relax it",
     Result.CONSTRAINTS_OPEN: "constraints are open by more than constraint_tolerance: broken at the start, drifting (see "
     "stabilization), or contradicting each other",
-    Result.DIVERGED: "a speed is beyond that of light: the motion diverged; take shorter steps",
+    Result.DIVERGED: "a speed is beyond that of light: the motion diverged; take shorter steps, and see that nothing overlaps at "
+    "the start and that constraints do not open before (Trajectory.opening)",
     Result.SINGULAR: "the mass matrix is singular: a degree of freedom moves no inertia, as at the gimbal lock of Euler angles "
     "or between two hinges on one axis with a massless body; give it armature or mass, or take other joints",
     Result.CONTACTS_LOST: "more contacts acted at once than the contact law takes, so that some were left out; raise its `most`",
@@ -59,5 +64,7 @@ _MESSAGES = {
     "rbd.contact.separated(model, q) is a configuration near by in which nothing overlaps",
     Result.TOO_MANY_EVENTS: "more events happened within a step than the scheme looks for, as of a ball that bounces ever less; "
     "take shorter steps, or raise its `events` or the `rest_speed` of rbd.contact.Hard",
+    Result.IRREVERSIBLE: "dt is negative, and what acts does not determine the motion before: a contact law, dry friction under "
+    "which joints stick, or actuators with a delay; take a positive dt",
     Result.CONTACTS_UNSOLVED: "the search for the forces of contact ended without them; take shorter steps, or float64",
 }

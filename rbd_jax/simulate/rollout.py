@@ -70,15 +70,19 @@ def rollout(
     A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
     `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either, by
     all that its states depended on before; by what first acted in the step that failed they are zero. A loss masked by
-    `code == 0` has the gradient of the other samples. Constraints that open are told in the same way, but the states stay, for
-    the drift to be seen.
+    `code == 0` has the gradient of the other samples. Where every step could be made, constraints that open and doubtful
+    contacts are reported in the same way, but the states stay, for the drift to be seen.
+
+    A negative `dt` simulates backwards in time, from the state at `t0` to those before it. Controls are then in the order of the
+    steps. What does not determine the motion before is refused: contact laws, dry friction under which joints stick
+    (`Scheme.sticks`), and actuators with a delay. Where `dt` is traced, the code is `Result.IRREVERSIBLE` instead.
 
     **Arguments**
 
     - `controls`: `rbd.Controls(u)` of the model's actuators, u of shape (steps, nu); an array (steps, nv) of generalized forces;
       a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for none.
     - `actuation`: which joints generalized forces are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
-    - `dt`: by default the timestep that the model's file says (`model.settings`).
+    - `dt`: by default the timestep that the model's file says (`model.settings`). It is not zero.
     - `memory`: where the memory of a policy that has one starts, any PyTree of arrays: the policy is then
       `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is what it remembers at the end.
     - `scheme`: by default `RungeKutta4()` if the model's file says so, and else `SemiImplicitEuler()`.
@@ -228,7 +232,9 @@ class Run:
             state,
             self.scheme.init(system, self.t0, state, self.dt),
             policy,
-            Failure.none(),
+            Failure.none()
+            if self.begin.fault is None
+            else Failure.none().noted(self.begin.fault, jnp.int32(0)),
             Failure.none(),
             jnp.zeros_like(self.dt),
             None if self.event is None else Crossing.none(system.control, state),
@@ -316,7 +322,7 @@ class Run:
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
         failure, before = carry.failure, carry.state  # the last good one
         if not self.watched:
-            failure = seen_in(rows)
+            failure = carry.failure.or_else(seen_in(rows))
             before = jax.tree.map(lambda x: x[jnp.maximum(failure.step, 0)], rows)
         failure, ended, most = self.judged(carry, failure, before, np.int32(self.drive.steps), state)
         rows = without_failed(rows, failure, self.save_every)
@@ -332,8 +338,11 @@ class Run:
     def judged(
         self, carry: Carry, failure: Failure, before: State, steps, start: State
     ) -> tuple[Failure, Failure, Float[Array, ""] | None]:
-        """After all steps: the step that could not be made, and its cause; that or a doubt, whichever came first; and how far
-        constraints were open, None without any.
+        """After all steps: the step that could not be made, and its cause; that, or the first doubt where every step could be
+        made; and how far constraints were open, None without any.
+
+        A doubt leaves the states as they are. Where states are lost, the code says why: constraints that opened before are a
+        symptom of a motion that diverges as a rule.
 
         - `failure`, `before`: the step that could not be made, and the state before it.
         - `start`: the initial state.
@@ -342,7 +351,7 @@ class Run:
         doubted, most = self.watch_state(self.system, end, carry, steps)
         failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
         failure = explained(failure, self.system, (failed_at, self.t0), before, start, self.dt)
-        return failure, doubted.or_earlier(failure), None if self.allowed is None else most
+        return failure, failure.or_else(doubted), None if self.allowed is None else most
 
 
 def _scan(body, carry, inputs, segment: int | None):

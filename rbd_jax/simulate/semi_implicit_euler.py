@@ -19,8 +19,10 @@ class SemiImplicitEuler(Scheme):
 
     - `passive`: how what the joints do of themselves enters. `"implicit"`, by default, means stable at every step: damping as
       it is at the end of the step; springs and soft stops (`rbd.forces.JointLimit`) as stiff as the step can follow, without
-      loss of energy; and Coulomb's dry friction by its own law, under which a joint sticks. With `"explicit"` they are forces at
-      the start of the step like all others, friction smoothed as `passive_force` has it.
+      loss of energy; and dry friction by its own law, under which a joint sticks: Coulomb's, or that of bristles
+      (`rbd.forces.BristleFriction`). The states of forces (activations, currents) are implicit as well, together with
+      their effect on the force where they follow the velocity. With `"explicit"` all of this is taken at the start of the
+      step, like other forces, and friction is smoothed as `passive_force` has it.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.SemiImplicitEuler())
@@ -37,14 +39,20 @@ class SemiImplicitEuler(Scheme):
     def stiff(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.passive == "implicit"
 
+    @property
+    def sticks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.passive == "implicit"
+
     def init(self, system, time, state, dt):
         return jnp.zeros_like(state.v) if system.searches else ()
 
     def step(self, system, time, state, memory, dt):
-        ahead = dt if self.passive == "implicit" else None
         if system.searches:
             system = system.with_guess(memory)
-        a = system.acceleration(time, state, ahead)
+        if self.passive == "implicit":
+            a, own = system.stepped(time, state, dt)
+        else:
+            a = system.acceleration(time, state)
+            own = state.internal + dt * system.own_rate(time, state)
         q, v = system.advanced(state.q, state.v, a, dt)
-        own = state.internal + dt * system.own_rate(time, state)
         return State(q, v, own), a if system.searches else (), SUCCESS

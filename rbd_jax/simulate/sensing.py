@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, instance, number, wrenches
-from .._array import with_precision
+from .._array import pick, with_precision
 from .._compile import compiled
 from ..contact.contacts import Contacts
 from ..dynamics import ExternalForces
@@ -96,7 +96,7 @@ def sense_along(
         raise ValueError(
             f"sense_along: trajectory is a batch, of shape {trajectory.q.shape[:-2]}; it takes one sample, so batch with jax.vmap"
         )
-    first = State(trajectory.q[0], trajectory.v[0])
+    first = State(pick(trajectory.q, 0), pick(trajectory.v, 0))
     model, _, _, forces = _checked("sense_along", model, first, 0.0, forces)
     dt = _step("sense_along", model, dt)
     return _sensed_along(model, with_precision(trajectory, model.dtype), forces, dt, key)

@@ -54,7 +54,8 @@ def step(
 
     A scheme with a memory starts anew. A step that fails gives NaN.
 
-    **Arguments** are those of `rollout`; `time` is its `t0`. The step is made in `substeps` shorter ones, under the same control.
+    **Arguments** are those of `rollout`; `time` is its `t0`, and `dt` may be negative as there. The step is made in
+    `substeps` shorter ones, under the same control.
 
     >>> model = rbd.load("double_pendulum")
     >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
@@ -140,7 +141,8 @@ def held(begin: Begin, state: State, control: Control, substeps: int = 1) -> tup
             new = chosen
         return (new, memory, code.astype(jnp.int32)), None
 
-    carry = state, scheme.init(system, begin.time, state, dt), jnp.int32(0)
+    code = jnp.int32(0) if begin.fault is None else begin.fault
+    carry = state, scheme.init(system, begin.time, state, dt), code
     if substeps == 1:
         new, _, code = advance(carry, jnp.int32(0))[0]
     else:

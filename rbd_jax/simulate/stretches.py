@@ -70,6 +70,6 @@ class Stretches(eqx.Module):
     def judge(
         self, model: Simulated, start: State, carry: Carry, steps: Int[Array, ""], dt: Float[Array, ""]
     ) -> tuple[Failure, Failure, Float[Array, ""] | None]:
-        """After all steps: the step that could not be made, after which states are lost; that or a doubt, whichever came first;
-        and how far constraints were open, None without any."""
+        """After all steps: the step that could not be made, after which states are lost; that, or the first doubt where every
+        step could be made; and how far constraints were open, None without any."""
         return self._run(model, start, dt).judged(carry, carry.failure, carry.state, steps, start)

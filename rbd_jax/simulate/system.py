@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..dynamics import Motion
+from ..forces import JointFriction
 from .control import Control
 from .state import State
 
@@ -132,18 +133,43 @@ class System(eqx.Module):
     def force(self, time: Float[Array, ""], state: State, friction: bool = True) -> Float[Array, "nv"]:
         """All generalized forces but gravity and velocity products: controls, the joints' own, force elements.
 
-        The joints' dry `friction` is left out where a scheme takes it by itself, see `friction`.
+        The `friction` of the joints is left out where a scheme takes it by itself.
         """
 
     @abc.abstractmethod
     def friction(
-        self, time: Float[Array, ""], state: State
-    ) -> tuple[Float[Array, "dof"], Float[Array, "dof nv"]]:
-        """The sizes of the joints' dry friction, and the rates at which the joints move with v, as a matrix."""
+        self, time: Float[Array, ""], state: State, step: Float[Array, ""]
+    ) -> tuple[JointFriction, Float[Array, "dof nv"]]:
+        """The friction of the joints over a step, and the rates at which the joints move with v, as a matrix."""
 
     @abc.abstractmethod
     def own_rate(self, time: Float[Array, ""], state: State) -> Float[Array, "own"]:
         """The rate of the states that the forces have themselves."""
+
+    def own_after(
+        self, time: Float[Array, ""], state: State, v: Float[Array, "nv"], step: Float[Array, ""]
+    ) -> Float[Array, "own"]:
+        """The states that the forces have themselves after a step at whose end the velocity is v, however fast they decay.
+
+        By default linearly implicit in them, `z + h (1 - h ∂ż/∂z)⁻¹ ż`; where time runs backwards explicit.
+        """
+        rate = lambda own: self.own_rate(time, State(state.q, v, own))
+        own = state.internal
+        by_own = jax.jacfwd(rate)(own)
+        unit = jnp.eye(own.size, dtype=own.dtype)
+        return own + step * jnp.linalg.solve(unit - jnp.maximum(step, 0) * by_own, rate(own))
+
+    @property
+    def frictional_own(self) -> Bool[np.ndarray, "own"]:
+        """Which of those states belong to the `friction` of the joints; by default none."""
+        return np.zeros(self.own.size, bool)
+
+    def stepped(
+        self, time: Float[Array, ""], state: State, step: Float[Array, ""]
+    ) -> tuple[Float[Array, "nv"], Float[Array, "own"]]:
+        """The mean `acceleration` over a step, and the states that the forces have themselves at its end."""
+        a = self.acceleration(time, state, step)
+        return a, self.own_after(time, state, self.advanced(state.q, state.v, a, step)[1], step)
 
     @abc.abstractmethod
     def acceleration(
@@ -152,7 +178,7 @@ class System(eqx.Module):
         """The acceleration that all that acts produces, under the constraints.
 
         With a `step`, the mean over a step of that length, at the end of which the joints' damping and friction are taken, and
-        springs and stops so that they stay stable; see `_resistance`.
+        springs, stops and the forces' own states so that they stay stable; see `_resistance`.
         """
 
     @abc.abstractmethod

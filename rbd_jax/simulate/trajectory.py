@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import instance
-from .._array import is_known
+from .._array import by_numpy, is_known, pick
 from .._compile import compiled
 from .._showing import player
 from .._text import can_be_shown
@@ -27,7 +27,7 @@ from .tree_system import Acting, TreeSystem
 
 
 def _constant(value: int):
-    return eqx.field(default_factory=lambda: jnp.full((), value, jnp.int32))
+    return eqx.field(default_factory=lambda: by_numpy(lambda xp: xp.full((), value, xp.int32)))
 
 
 class Trajectory(eqx.Module):
@@ -37,8 +37,8 @@ class Trajectory(eqx.Module):
       of the model's actuators, None where it has none; of those that have a delay it is what arrived. `own` are the states that
       forces have themselves, None where they have none.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
-      went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN` and doubts about contacts
-      (`CONTACTS_LOST`, `CONTACTS_UNSOLVED`, `OVERLAPPING`).
+      went well. From that step on the states are NaN. Where no step failed, it is the first doubt, which leaves the states
+      as they are: `Result.CONSTRAINTS_OPEN`, or one about contacts (`CONTACTS_LOST`, `CONTACTS_UNSOLVED`, `OVERLAPPING`).
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
       did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
     - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of
@@ -72,8 +72,8 @@ class Trajectory(eqx.Module):
     @property
     def final(self) -> State:
         """The last state."""
-        own = None if self.own is None else self.own[..., -1, :]
-        return State(self.q[..., -1, :], self.v[..., -1, :], own)
+        last = lambda rows: pick(rows, (..., -1, slice(None)))
+        return State(last(self.q), last(self.v), None if self.own is None else last(self.own))
 
     def at(self, model: Simulated, t: float | Float[Array, ""]) -> State:
         """The state at any time within the trajectory, for one sample; after an event, the state at the event.

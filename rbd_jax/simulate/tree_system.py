@@ -34,13 +34,13 @@ from ..dynamics.inverse import recursive_newton_euler
 from ..dynamics.lagrangian import gradients_of_lagrangian
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..dynamics.passive import smooth_passive_force
-from ..forces import Force, carried_forces
+from ..forces import Force, JointFriction, carried_forces
 from ..forces.bearing import bearings_of
-from ..forces.own_state import holding, own_rates, own_states
+from ..forces.own_state import holding, own_after, own_rates, own_response, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
 from ._bearings import friction_under_load
-from ._resistance import Resistance, resisted
+from ._resistance import Coupling, Resistance, resisted, sticking_speed
 from .result import Result
 from .state import State
 from .system import System
@@ -207,13 +207,23 @@ class TreeSystem(System):
         reaction = self.reaction(motion, force)
         return force if reaction is None else force + reaction.force
 
-    def friction(self, time, state):
+    def friction(self, time, state, step):
         self._refuse_bearings()
-        return self.dry_friction, jnp.eye(self.model.nv, dtype=state.q.dtype)
+        motion = self.motion(time, state.q, state.v)
+        return self.joint_friction(motion, state, step), jnp.eye(self.model.nv, dtype=state.q.dtype)
+
+    def joint_friction(self, motion: Motion, state: State, step) -> JointFriction:
+        """The friction of the joints over a step: their own, if no contact law takes care of it, and that of force elements."""
+        dry = self.dry_friction
+        parts = [force.joint_friction(motion, step) for force in self.holding(state)]
+        known = [part for part in parts if part is not None]
+        if not known or not is_known(dry) or np.any(np.asarray(dry)):
+            known = [JointFriction.dry(dry, sticking_speed(dry.dtype)), *known]
+        return JointFriction.joined(known)
 
     @property
     def dry_friction(self) -> Float[Array, "nv"]:
-        """The sizes of the dry friction of the joints, as far as no contact law takes care of it."""
+        """The sizes of the joints' own dry friction, as far as no contact law takes care of it."""
         law = contact_law(self.model)
         if self.rubs and not (law and law.friction):
             return self.model.friction
@@ -291,14 +301,24 @@ class TreeSystem(System):
         numbers = law.prepared(motion.model) if self.law_numbers is None else self.law_numbers
         return law.reaction(motion, free, numbers, step, self.guess, phase=self.phase)
 
-    def applied(self, motion: Motion, state: State, friction: bool = True) -> Float[Array, "nv"]:
-        """What acts without the control, with or without the joints' dry friction."""
+    def applied(
+        self, motion: Motion, state: State, friction: bool = True, step: Float[Array, ""] | None = None
+    ) -> Float[Array, "nv"]:
+        """What acts without the control, with or without the dry friction of joints.
+
+        - `step`: that of force elements is then what it would be at the end of such a step if the velocity stayed as it is.
+        """
         law = contact_law(motion.model)
         rubbing = friction and not (law and law.friction)
         passive = passive_force if rubbing else smooth_passive_force
         acting = passive(motion.model, motion.q, motion.v)
         for force in self.holding(state):
-            acting = acting + force.generalized_force(motion)
+            if friction and step is None:
+                acting = acting + force.generalized_force(motion)
+                continue
+            acting = acting + force.smooth_force(motion)
+            rubbed = force.joint_friction(motion, step) if friction else None
+            acting = acting if rubbed is None else acting + rubbed.force(motion.v)
         for index, function in enumerate(self.forces):
             if not isinstance(function, Force):
                 name = f"the result of forces[{index}]"
@@ -311,18 +331,34 @@ class TreeSystem(System):
         """What resists along each degree of freedom during a step, and all forces but the control."""
         model = motion.model
         damping, stiffness = model.damping, model.stiffness
-        for force in self.holding(state):
+        elements = self.holding(state)
+        for force in elements:
             if (own := force.joint_resistance(motion)) is not None:
                 damping, stiffness = damping + own[0], stiffness + own[1]
         if (law := contact_law(model)) and law.as_implicitfast:
             stiffness = jnp.zeros_like(stiffness)
         force = self.applied(motion, state, friction=False)
-        return Resistance(motion.v, force, damping, stiffness, self.dry_friction, step)
+        response = own_response(elements, motion, step)
+        coupling = None if response is None else Coupling(*response)
+        friction = self.joint_friction(motion, state, step)
+        return Resistance(motion.v, force, damping, stiffness, friction, step, coupling)
 
     def own_rate(self, time, state):
         motion = self.motion(time, state.q, state.v)
         known = motion.kept("answer")
-        return known.own_rate if known and known.own is state.own else self.own_rates(motion, state)
+        asked = known and known.own is state.own and known.step is None
+        return known.own_change if asked else self.own_rates(motion, state)
+
+    def own_after(self, time, state, v, step):
+        return self.own_states_after(self.motion(time, state.q, state.v), state, v, step)
+
+    def own_states_after(self, motion: Motion, state: State, v, step) -> Float[Array, "own"]:
+        """`own_after` of the model in motion."""
+        return own_after(self.holding(state), motion, v, step)
+
+    @property
+    def frictional_own(self):
+        return np.concatenate([np.zeros(0, bool), *(force.frictional_own for force in self.elements)])
 
     def own_rates(self, motion: Motion, state: State) -> Float[Array, "own"]:
         """`own_rate` of the model in motion."""
@@ -334,6 +370,13 @@ class TreeSystem(System):
         return holding(elements, state.internal) if state.internal.size else elements
 
     def acceleration(self, time, state, step=None):
+        return self._answered(time, state, step).acceleration
+
+    def stepped(self, time, state, step):
+        answer = self._answered(time, state, step)
+        return answer.acceleration, answer.own_change
+
+    def _answered(self, time, state, step) -> _Answer:
         motion = self.motion(time, state.q, state.v)
 
         # Functions may refer to anything, which what is compiled would hold on to.
@@ -345,7 +388,7 @@ class TreeSystem(System):
             return _Answer(state.own, step, *answer(motion, *given))
 
         known = motion.keep("answer", ask, velocity=True)
-        return known.acceleration if known.own is state.own and known.step is step else ask().acceleration
+        return known if known.own is state.own and known.step is step else ask()
 
     def residual(self, time, state, a, friction=True):
         motion = self.motion(time, state.q, state.v)
@@ -425,13 +468,16 @@ class TreeSystem(System):
 
 
 def _answer(motion: Motion, own, system: TreeSystem, step):
-    """The acceleration of a model in motion (see `System.acceleration`), the rates of the forces' own states, and whether the
-    search of a contact law ended without forces."""
+    """The acceleration of a model in motion (see `System.acceleration`), the rates of the forces' own states, or with a step what
+    they are after it, and whether the search of a contact law ended without forces."""
     state = State(motion.q, motion.v, own)
     system, motion = replace(system, model=motion.model).loaded(motion, state, step)
     found = moved(motion, state, system, step)
     unsolved = None if found.reaction is None else ~found.reaction.converged
-    return found.acceleration, system.own_rates(motion, state), unsolved
+    if step is None:
+        return found.acceleration, system.own_rates(motion, state), unsolved
+    v = system.advanced(motion.q, motion.v, found.acceleration, step)[1]
+    return found.acceleration, system.own_states_after(motion, state, v, step), unsolved
 
 
 def moved(motion: Motion, state: State, system: TreeSystem, step=None, f_ext: ExternalForces = None) -> Moved:
@@ -439,7 +485,7 @@ def moved(motion: Motion, state: State, system: TreeSystem, step=None, f_ext: Ex
     tau, stabilization = system.tau, system.stabilization
     reaction, resistance = None, None if step is None else system.resistance(motion, state, step)
     if resistance is None or system.searches:
-        force = system.applied(motion, state) + tau
+        force = system.applied(motion, state, step=step) + tau
         reaction = system.reaction(motion, force, resistance, f_ext)
         force = force if reaction is None else force + reaction.force
     if reaction is not None and system.jumps and not motion.model.constraints:
@@ -493,12 +539,15 @@ class Moved(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What `_answer` gave, and for which states of the forces and which step."""
+    """What `_answer` gave, and for which states of the forces and which step.
+
+    - `own_change`: the rates of the forces' own states; with a step those states at its end.
+    """
 
     own: Float[Array, "own"] | None
     step: Float[Array, ""] | None
     acceleration: Float[Array, "nv"]
-    own_rate: Float[Array, "own"]
+    own_change: Float[Array, "own"]
     unsolved: Bool[Array, ""] | None
 
 

@@ -74,7 +74,7 @@ def _vector_env(gymnasium: Any) -> type:
             }
             self.state: TaskState | None = None
             self._seed = seed
-            seen = jax.eval_shape(task.reset, jax.random.key(0)).observation
+            seen = jax.eval_shape(lambda: task.reset(jax.random.key(0))).observation
             self.single_observation_space = _space(gymnasium.spaces, seen)
             self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (task.action_size,), np.float32)
             batch = gymnasium.vector.utils.batch_space

@@ -27,6 +27,7 @@ from .._arguments import (
     velocity,
     whole_number,
 )
+from .._array import by_numpy, clamped, pick
 from .._compile import compiled
 from .._rules import custom_jvp
 from ..forces.actuators.drive import actuators_of
@@ -96,7 +97,7 @@ class Task(eqx.Module):
             whole_number("Task", "episode_length", self.episode_length, "it is a number of steps, or None")
         if self.scheme is not None:
             instance("Task", "scheme", self.scheme, Scheme, "an instance of rbd.Scheme, as rbd.RungeKutta4()")
-        jax.eval_shape(lambda key: randomized(self.randomization, key, self.model), jax.random.key(0))
+        jax.eval_shape(lambda: randomized(self.randomization, jax.random.key(0), self.model))
         if type(self).controls is Task.controls:
             _ranges(self.model, type(self).__name__)
 
@@ -144,7 +145,7 @@ class Task(eqx.Module):
     @property
     def observation_size(self) -> Any:
         """How many numbers an observation has; of a dict of arrays, a dict of their shapes."""
-        seen = jax.eval_shape(self.reset, jax.random.key(0)).observation
+        seen = jax.eval_shape(lambda: self.reset(jax.random.key(0))).observation
         if isinstance(seen, jax.ShapeDtypeStruct):
             return seen.shape[-1]
         return jax.tree.map(lambda one: one.shape, seen)
@@ -244,7 +245,7 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
     task = _of_one_precision(task)
     before, keys = task.situation(state), EpisodeKeys(state.key)
     model = before.model
-    action = jnp.clip(action.astype(model.dtype), -1, 1)
+    action = clamped(action.astype(model.dtype), -1, 1)
     moved, code = _simulated(task, before, action)
     steps = state.steps + 1
     time = steps.astype(model.dtype) * task._dt(model)
@@ -374,8 +375,8 @@ def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Arr
                 f"{owner}: actuator {one.name!r} of model {model.name!r} has no control_range that actions could be spread over; "
                 "give it one, or define `controls`"
             )
-    pairs = jnp.stack([jnp.asarray(one.control_range) for one in found])
-    return pairs[:, 0], pairs[:, 1]
+    pairs = by_numpy(lambda xp, *ranges: xp.stack(ranges), *(one.control_range for one in found))
+    return pick(pairs, (slice(None), 0)), pick(pairs, (slice(None), 1))
 
 
 def _checked_action(task: Task, action: Any) -> Float[Array, "na"]:

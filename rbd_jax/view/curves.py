@@ -18,6 +18,7 @@ from .._figures import ALARM, COLORS, GREY, dress, plain
 from ..constraints import ReducedModel
 from ..dynamics import mechanical_energy
 from ..identify.log import UNITS
+from ..joints import Joint
 from ..model import Model, at_time
 from ..shapes import Shape
 from ..simulate import Trajectory, sense_along
@@ -275,9 +276,19 @@ def _moving(tree: Model):
             yield body, joint, tree.joint(body)
 
 
+@jax.jit
+def _subspace(joint: Joint):
+    return joint.motion_subspace(joint.neutral())
+
+
+@jax.jit
+def _turning_rates(joint: Joint):
+    return jax.jacfwd(lambda q: joint.transform(q).rotation)(joint.neutral())
+
+
 def _turning(joint) -> list[bool]:
     """Whether each degree of freedom of a joint turns."""
-    subspace = np.asarray(joint.motion_subspace(joint.neutral()))
+    subspace = np.asarray(_subspace(joint))
     angular = subspace[: 3 if len(subspace) == 6 else 1]
     return (np.abs(angular).max(axis=0) > 1e-9).tolist()
 
@@ -285,8 +296,7 @@ def _turning(joint) -> list[bool]:
 def _embedded(joint, size: int) -> tuple[list[int | None], list[str]]:
     """Units and names of the numbers of a configuration that has more of them than degrees of freedom."""
     quaternion = set(range(size)[joint.quaternion]) if joint.quaternion is not None else set()
-    turned = jax.jacfwd(lambda q: joint.transform(q).rotation)(joint.neutral())
-    turned = np.abs(np.asarray(turned)).reshape(-1, size).max(axis=0) > 1e-9
+    turned = np.abs(np.asarray(_turning_rates(joint))).reshape(-1, size).max(axis=0) > 1e-9
     units: list[int | None] = [None if i in quaternion else int(not turned[i]) for i in range(size)]
     rest = [i for i in range(size) if i not in quaternion]
     axes = dict(zip(rest, "xyz")) if len(rest) == 3 and not turned[rest].any() else {}

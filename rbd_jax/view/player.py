@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from .._arguments import number
@@ -345,7 +345,7 @@ def _site(model: Model, site: Site) -> dict:
 
 
 def _quaternion(rotation) -> list[float]:
-    return np.asarray(quaternion.from_matrix(jnp.asarray(rotation)), float).tolist()
+    return np.asarray(quaternion.from_matrix(jax.device_put(rotation)), float).tolist()
 
 
 def _frames(recording: Recording, sample: int, fps: float) -> int:

@@ -46,7 +46,7 @@ def pushes_of(recording: Recording, sample: int, rows: np.ndarray, forces: Seque
     """
     model = recording.tree
     found = recording.steps(sample, rows).contacts(model, forces)
-    found = jax.tree.map(lambda x: x[: len(rows)], found)
+    found = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], found)
     acting, point, force = acting_in(model, found)
     return Pushes(acting.sum(axis=1), point[acting], force[acting])
 

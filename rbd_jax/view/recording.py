@@ -159,7 +159,7 @@ class Recording(Samples):
         checked_tree(model)
         if trajectory is None:
             start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
-            trajectory = Trajectory(*(jnp.asarray(x) for x in (
+            trajectory = Trajectory(*(jax.device_put(x) for x in (
                 np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
         super().__init__(model, trajectory)
 

@@ -181,7 +181,7 @@ def _made_up(model: Model, bodies: np.ndarray, size: float) -> list[Surface]:
         name, color = model.body_names[body], _rgb(COLORS[branch[body] % len(COLORS)])
         children = [child for child in bodies.tolist() if parents[child] == body]
         axes = ellipsoid_of_inertia(model, body)
-        center = np.asarray(model.inertias.com[body], float)
+        center = np.asarray(model.inertias.com, float)[body]
         ends = [(model.body_names[child], places[child]) for child in children] + _anchors(model, name)
         if not ends and axes is not None:
             ends = [(name, center)]
@@ -228,10 +228,10 @@ def ellipsoid_of_inertia(model: Model, body: int) -> np.ndarray | None:
     Of principal moments `I` about the centre of mass, semiaxis i is `sqrt(5 (I_j + I_k - I_i) / 2 m)`. A point mass is
     drawn as the ball of water that weighs as much.
     """
-    mass = float(model.inertias.mass[body])
+    mass = float(np.asarray(model.inertias.mass)[body])
     if not (np.isfinite(mass) and mass > 0):
         return None
-    moments, axes = np.linalg.eigh(np.asarray(model.inertias.rotational_com[body], float))
+    moments, axes = np.linalg.eigh(np.asarray(model.inertias.rotational_com, float)[body])
     squares = 2.5 * (moments.sum() - 2 * moments) / mass
     if not np.isfinite(squares).all():
         return None

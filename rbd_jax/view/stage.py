@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from .._array import pick, zeros
 from .._compile import compiled
 from ..constraints.reactions import frame_wrenches
 from ..model import Model
@@ -104,11 +105,11 @@ class Stage:
         path = self._path(sample)
         t = np.asarray(path.t, float)
         row = int(np.clip(np.searchsorted(t, time, side="right") - 1, 0, len(t) - 1))
-        own = None if path.own is None else path.own[row]
+        own = None if path.own is None else pick(path.own, row)
         step = min(row, len(path.tau) - 1)
-        tau = path.tau[step] if step >= 0 else jnp.zeros(self.model.nv, path.q.dtype)
-        u = jnp.zeros(self.tree.nu, path.q.dtype) if path.u is None or step < 0 else path.u[step]
-        return Moment(float(t[row]), State(path.q[row], path.v[row], own), Controls(u, tau))
+        tau = pick(path.tau, step) if step >= 0 else zeros((self.model.nv,), path.q.dtype)
+        u = zeros((self.tree.nu,), path.q.dtype) if path.u is None or step < 0 else pick(path.u, step)
+        return Moment(float(t[row]), State(pick(path.q, row), pick(path.v, row), own), Controls(u, tau))
 
     def _path(self, sample: int) -> Trajectory:
         """Of the sample that was asked for last."""

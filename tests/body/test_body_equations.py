@@ -64,16 +64,17 @@ def formulations():
 def test_momenta_and_energies_agree():
     """Eqs. (30), (33)-(40), (54), (61), (65), (88) and (109)."""
     seen = jax.device_get(formulations())
-    spatial = FRAME @ INERTIA @ FRAME.T
-    momentum, energy = spatial @ VELOCITY, VELOCITY @ spatial @ VELOCITY / 2
-    d3, split, directors = FRAME[:, 2], seen["split"], seen["directors"]
+    frame, velocity = np.asarray(FRAME), np.asarray(VELOCITY)
+    spatial = frame @ INERTIA @ frame.T
+    momentum, energy = spatial @ velocity, velocity @ spatial @ velocity / 2
+    d3, split, directors = frame[:, 2], seen["split"], seen["directors"]
     for formulation in ("split", "director"):
         np.testing.assert_allclose(seen[f"{formulation} momentum"], momentum, atol=1e-14)
         np.testing.assert_allclose(seen[f"{formulation} energy"], energy, rtol=1e-14)
         np.testing.assert_allclose(seen[f"{formulation} velocity"], VELOCITY, atol=1e-14)
     np.testing.assert_allclose(seen["hamiltonian"], energy, rtol=1e-14)
 
-    across, along = body.split_vector(d3, VELOCITY)
+    across, along = jax.device_get(jax.jit(lambda: body.split_vector(FRAME[:, 2], VELOCITY))())
     np.testing.assert_allclose(across + along * d3, VELOCITY, atol=1e-15)
     tensor_across, tensor_along = seen["split parts"]
     np.testing.assert_allclose(split.perpendicular, tensor_across @ across, atol=1e-14)
@@ -90,18 +91,24 @@ def test_momenta_and_energies_agree():
 
 def test_split_equations_are_those_of_euler():
     """Their sum is `π̇ = m` (eqs. 53, 54b); eq. (51a) holds as printed, eq. (51b) with the sign that the paper's proof gives."""
-    state = body.split_state(BODY, FRAME, VELOCITY)
-    rates = body.split_rates(BODY, state, MOMENT)
-    d3, rate = FRAME[:, 2], jnp.cross(VELOCITY, FRAME[:, 2])
-    np.testing.assert_allclose(rates.frame, jnp.cross(VELOCITY[:, None], FRAME, axis=0), atol=1e-15)
+
+    @jax.jit
+    def ask():
+        state = body.split_state(BODY, FRAME, VELOCITY)
+        rates = body.split_rates(BODY, state, MOMENT)
+        return state, rates, S2.project(FRAME[:, 2], rates.perpendicular), S2.project(FRAME[:, 2], MOMENT)
+
+    state, rates, covariant, tangential = jax.device_get(ask())
+    frame, velocity, moment = (np.asarray(x) for x in (FRAME, VELOCITY, MOMENT))
+    d3, rate = frame[:, 2], np.cross(velocity, frame[:, 2])
+    np.testing.assert_allclose(rates.frame, np.cross(velocity[:, None], frame, axis=0), atol=1e-15)
     total = rates.perpendicular + rates.parallel * d3 + state.parallel * rate
     np.testing.assert_allclose(total, MOMENT, atol=1e-14)
-    covariant = S2.project(d3, rates.perpendicular)
-    np.testing.assert_allclose(covariant + state.parallel * rate, S2.project(d3, MOMENT), atol=1e-14)
+    np.testing.assert_allclose(covariant + state.parallel * rate, tangential, atol=1e-14)
     # What keeps the perpendicular part in the moving tangent plane: d/dt (π_⊥·d₃) = 0.
     np.testing.assert_allclose(rates.perpendicular @ d3 + state.perpendicular @ rate, 0, atol=1e-14)
     turning = state.perpendicular @ rate
-    np.testing.assert_allclose(rates.parallel - turning, MOMENT @ d3, atol=1e-14)
+    np.testing.assert_allclose(rates.parallel - turning, moment @ d3, atol=1e-14)
     assert abs(turning) > 0.5  # so that the printed sign would be wrong by 2·turning here
 
 
@@ -259,7 +266,7 @@ def test_inertias_of_no_real_body_are_reported_once():
     """Where the body is made; not again by a simulation, and not where the numbers are traced."""
     with pytest.warns(ModelWarning, match="moments 1, 1, 5 break the triangle inequality") as caught:
         subject = body.RotatingBody(np.diag([1.0, 1, 5]))
-        body.simulate(subject, jnp.eye(3), jnp.array([1.0, 0, 0]), dt=0.1, steps=1)
+        body.simulate(subject, *jax.device_put((np.eye(3), np.array([1.0, 0, 0]))), dt=0.1, steps=1)
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rbd_jax import body
 from rbd_jax.lie import S2, SO3
@@ -95,6 +96,7 @@ def test_twist_and_angular_velocity():
             np.testing.assert_allclose(e1 @ e2, (d1 @ e3) * (d2 @ e3), atol=1e-15)
 
 
+@pytest.mark.slow
 def test_gradients_are_finite_where_the_curve_stands_still():
     directors = np.array([[0.0, 0, 1], [0, 0, 1], [0.6, 0, 0.8], [0.6, 0, 0.8]])
     total = lambda d: jnp.sum(body.non_twisting_frames(d, jnp.eye(3)) ** 3)

@@ -60,6 +60,7 @@ def test_random_mechanisms(seed):
     compared(model, q, v)
 
 
+@pytest.mark.slow
 def test_without_constraints():
     """They are those of forward dynamics."""
     model = rc.without_constraints(four_bar())

@@ -181,6 +181,7 @@ def test_of_free_bodies_few_multipliers_are_open():
     assert Elimination.order_of(rc.maximal_coordinates(ladder(40))).width < 25
 
 
+@pytest.mark.slow
 def test_a_constraint_that_is_not_relative_reaches_the_world():
     """One that knows the world's axes depends on all degrees of freedom below the world, not only on those of its loop."""
 

@@ -24,6 +24,7 @@ def simulate(model, state, dt, steps, scheme=None, stabilization=None):
     return run(model, state)
 
 
+@pytest.mark.slow
 def test_pendulum_as_a_point_on_a_rod():
     """The IFToMM benchmark A01, a point mass at a fixed distance: positions from elliptic functions."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="pendulum")

@@ -29,6 +29,7 @@ def there_and_back(model, q, v, frame):
     return back, rate, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
 
 
+@pytest.mark.slow
 def test_turns_come_back():
     """A screw with all its turns, fine or coarse; without a pitch it is a hinge, whose angle is in (-π, π]."""
     pitches, angles = np.array([0.2, 1e-3, -30.0, 0.0]), np.array([7.0, 3.1, -29.3, 0.4, 6.3, np.pi, -0.5])

@@ -171,6 +171,7 @@ def test_what_is_none_is_told(reaching):
     assert found.optimality is None and abs(found.missed - 0.1) < 0.05
 
 
+@pytest.mark.slow
 def test_a_saddle_is_no_minimum():
     """Stationary, and yet any effort is better than none."""
     model = rbd.load("pendulum")

@@ -54,6 +54,7 @@ def dense(start=(0.4, -0.3), control=None):
     return found.x.reshape(STEPS, 2), 0.5 * np.sum((matrix @ found.x + offset) ** 2)
 
 
+@pytest.mark.slow
 def test_a_linear_problem_with_squares_is_one_step(regulated):
     solution = C.solve(regulated, SOLVER)
     u, cost = dense()
@@ -63,6 +64,7 @@ def test_a_linear_problem_with_squares_is_one_step(regulated):
     assert solution.stationarity < 1e-12 and solution.violation == 0
 
 
+@pytest.mark.slow
 def test_gains_and_costates_are_derivatives_by_the_state(regulated):
     """Of a linear problem the feedback is exact: from elsewhere, the first control is what it says."""
     solution = jax.device_get(C.solve(regulated, SOLVER))
@@ -154,6 +156,7 @@ def test_what_cannot_be_is_said_to_be_infeasible(problem, bounds):
     assert said.startswith("infeasible") and "constraints[" in said and "off by" in said
 
 
+@pytest.mark.slow
 def test_states_of_a_guess_need_not_follow_on_each_other(problem):
     draw = np.random.default_rng(0)
     states = state(draw.normal(size=(STEPS + 1, 2)), draw.normal(size=(STEPS + 1, 2)))
@@ -278,12 +281,14 @@ def test_slopes_vanish_by_differences_of_rollouts(links, solved):
     assert (slopes[low] > 0).all() and (slopes[high] < 0).all()
 
 
+@pytest.mark.slow
 def test_it_is_a_minimum_of_second_order(links, solved):
     found = C.optimality(links, solved)
     assert found.minimum and found.gradient < 1e-5 and found.violation < 1e-9 and found.acting > 0
     assert "a strict minimum" in repr(found)
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_dynamics_save_steps(links, solved):
     exact = C.solve(links, C.DDP(hessian="full"))
     assert exact.code == C.Code.CONVERGED and exact.iterations <= solved.iterations

@@ -161,7 +161,8 @@ def test_derivatives_also_at_limits(along, name):
     assert_close(change, quotient(lambda s: np.asarray(along(s, by)[0]), 1e-5), 1e-5)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float64, pytest.param(jnp.float32, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 def test_straight_arms_and_both_precisions(dtype):
     arm, straight = planar_arm(dtype=dtype), np.zeros(4, dtype)
     velocity = lambda q: differential_inverse_kinematics(arm, q, [Position("tip", (0.0, 0.0, 3.0))], DT).v

@@ -85,6 +85,7 @@ def test_multipliers_of_the_steps_are_slopes_of_what_remains(problem):
     np.testing.assert_allclose(np.asarray(solution.costates)[0, 0], slope, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_from_where_another_ended(problem):
     bounded = changed(problem, control=((-1.0, -1.0), (1.2, 1.0)))
     other = changed(problem, control=((-1.0, -1.0), (1.25, 1.0)))

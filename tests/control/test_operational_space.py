@@ -92,6 +92,7 @@ def moving_target(t):
     return jnp.array([0.5, 0.0, 1.0]) + 0.2 * turn
 
 
+@pytest.mark.slow
 def test_targets_that_move_are_followed(arm):
     tasks = lambda t: [Task(Position("tip", moving_target(t)), rate=15.0), Posture(AT)]
     policy = lambda t, state: operational_space(arm, state, tasks, time=t)
@@ -133,7 +134,8 @@ def test_derivatives(along, name):
     assert_close(along(0.0, by)[1], quotient(lambda s: np.asarray(along(s, by)[0]), 1e-6), 1e-6)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float64, pytest.param(jnp.float32, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 def test_straight_arms_are_given_finite_forces(dtype):
     arm = planar_arm(dtype=dtype)
     far = Task(Position("tip", (3.0, 0.0, 4.0)), rate=10.0)
@@ -144,6 +146,7 @@ def test_straight_arms_are_given_finite_forces(dtype):
     assert np.abs(tau).max() < 1e5
 
 
+@pytest.mark.slow
 def test_a_batch_is_each_by_itself(arm):
     forces = lambda q, v: operational_space(arm, rbd.State(q, v), [TIP, Posture()])
     q, v = np.stack([AT, np.negative(AT)]), np.stack([FAST, STILL])

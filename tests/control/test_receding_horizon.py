@@ -327,7 +327,8 @@ def test_plans_that_take_time(problem):
 # Around other solvers, and transformed.
 
 
-@pytest.mark.parametrize("kind", [pytest.param(rbd.control.MPPI, marks=pytest.mark.slow), rbd.control.CEM])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [rbd.control.MPPI, rbd.control.CEM])
 def test_around_samples(problem, kind):
     solver = kind(samples=64, max_iterations=3, spread=2.0, knots=4)
     path = simulated(RecedingHorizon(problem, solver), steps=30)
@@ -362,6 +363,7 @@ def test_in_a_batch(controller):
         np.testing.assert_allclose(memory.plan.control[i], alone.plan.control, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_in_single_precision():
     start, given = (
         state_of(1.0, -0.3, jnp.float32),

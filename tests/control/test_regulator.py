@@ -77,7 +77,7 @@ def test_both_are_the_same(problem):
     assert_each_close(C.lqr(problem, parallel=True), C.lqr(problem), 1e-11)
 
 
-@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("parallel", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_derivatives_by_all_numbers(problem, parallel):
     draw = np.random.default_rng(1)
     drawn = lambda tree: jax.tree.map(lambda x: draw.normal(size=x.shape), tree)

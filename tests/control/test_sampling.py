@@ -131,6 +131,7 @@ def test_a_search_goes_on_with_other_samples(linear, quick):
     assert first.multipliers.count == 3 and more.multipliers.count == 6
 
 
+@pytest.mark.slow
 @one_every_day
 def test_in_a_batch_and_within_jit_as_alone(linear, quick):
     starts = rbd.State(np.array([[1.0], [-0.5], [0.2]]), np.array([[0.0], [1.0], [-1.0]]))
@@ -151,6 +152,7 @@ def test_keys_in_a_batch(linear, quick):
     assert costs[1] == pytest.approx(float(rbd.control.solve(linear, with_key(quick, keys[1])).cost))
 
 
+@pytest.mark.slow
 @one_every_day
 def test_in_single_precision(linear_cost, quick):
     found = rbd.control.solve(problem_of(cart(jnp.float32)), quick)
@@ -161,7 +163,7 @@ def test_in_single_precision(linear_cost, quick):
 
 
 @pytest.mark.parametrize(
-    "interpolation", ["zero-order", pytest.param("linear", marks=pytest.mark.slow), "cubic"]
+    "interpolation", [*(pytest.param(x, marks=pytest.mark.slow) for x in ("zero-order", "linear")), "cubic"]
 )
 def test_bounds_of_controls_are_kept_exactly(interpolation):
     # By default samples lie a quarter of the bounds apart, so many are cut off.
@@ -199,6 +201,7 @@ def test_all_motions_fail(kind):
     np.testing.assert_array_equal(found.control, guess)
 
 
+@pytest.mark.slow
 def test_a_cost_without_slope():
     """Only the time away from the goal counts: a derivative would be zero everywhere."""
     away = rbd.control.Value(lambda t, state, control: jnp.where(jnp.abs(state.q[0]) > 0.1, 1.0, 0.0))
@@ -230,6 +233,7 @@ def test_constraints_and_bounds_of_states(linear, linear_cost):
     assert found.cost == pytest.approx(float(linear_cost(found.control)), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_violation_is_told():
     """A goal out of reach."""
     goal = rbd.control.Constraint(rbd.control.Posture(np.array([9.0])), at="end")

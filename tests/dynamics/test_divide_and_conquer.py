@@ -198,6 +198,7 @@ def test_sums_by_doubling():
         assert_close(a, b, 1e-12)
 
 
+@pytest.mark.slow
 def test_single_precision():
     model = machine(random_tree(6))
     states = some_states(model)

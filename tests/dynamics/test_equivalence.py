@@ -15,6 +15,7 @@ from cases import (
     compiled,
     coupled,
     driven,
+    floating,
     some_inertia,
     some_states,
 )
@@ -119,10 +120,10 @@ def test_transfers_change_nothing(name):
 
 def test_a_massless_body_at_a_ball_joint():
     """The book's `best_match` of a ball joint: its whole mass goes to the parent, and forward dynamics is as before."""
-    model = case_of("floating").model
-    s = case_of("floating").states
+    model = floating(joints.Spherical())
+    s = some_states(model)
     mass = np.asarray(model.inertias.mass)[2]
-    moved = transfer_inertia(model, "ball", inertia(mass))
+    moved = transfer_inertia(model, "tip", inertia(mass))
     assert np.asarray(moved.inertias.mass)[2] == 0
     ask = compiled(lambda model, q, v, tau: rbd.forward_dynamics(model, q, v, tau))
     assert_close(ask(moved, s.q, s.v, s.a), ask(model, s.q, s.v, s.a), 1e-10)
@@ -243,9 +244,10 @@ def test_tables_rules_are_what_is_lost_of_a_body_that_moves_at_will():
     """On a floating base, far from which nothing is fixed, each joint loses as many as table 9.7 has."""
     for name, count in (("revolute", 3), ("prismatic", 6), ("spherical", 1)):
         assert len(transferable_inertias(TABLE[name][0]).mass) == count
-    assert by_rules("floating")[1].count == 30 - 3 - 1
+    assert rbd.base_parameters(floating(joints.Spherical())).count == 30 - 3 - 1
 
 
+@SLOW
 def test_mimic_joints_by_rank():
     """A joint that follows another loses what it alone could have told; the motion is that of the simplified model."""
     model = coupled()

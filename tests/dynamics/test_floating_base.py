@@ -308,8 +308,8 @@ def test_refused():
     q, v = case_of("floating").states.q[0], np.zeros(model.nv)
     with pytest.raises(ValueError, match="tau has shape.*besides those of its base; leave out"):
         rbd.floating_base_forward_dynamics(model, q, v, v)
-    with pytest.raises(ValueError, match=r"joint_acceleration has shape \(2,\)"):
-        rbd.floating_base_inverse_dynamics(model, q, v, np.zeros(2))
+    with pytest.raises(ValueError, match=r"joint_acceleration has shape \(3,\)"):
+        rbd.floating_base_inverse_dynamics(model, q, v, np.zeros(3))
     arm, still = rbd.load("double_pendulum"), np.zeros(2)
     with pytest.raises(rbd.ModelError, match="on a Revolute"):
         rbd.floating_base_mass_matrix(arm, still)

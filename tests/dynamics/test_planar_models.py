@@ -253,6 +253,7 @@ def accelerations_of_an_arm():
     return jax.jit(jax.vmap(accelerations)), slopes
 
 
+@SLOW
 @pytest.mark.parametrize("angle", [0.0, np.pi])
 def test_derivatives_at_singular_angles(angle):
     """By q, v and tau against differences, stretched and folded."""

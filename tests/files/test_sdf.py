@@ -113,8 +113,8 @@ def test_the_same_tree(seed, relative):
     again = rbd.load_sdf(as_sdf(model, relative))
     order = [again.body_names.index(name) for name in model.body_names]
     assert [again.joint_names[i] for i in order] == list(model.joint_names)
-    assert_close(again.placements.position[np.array(order)], model.placements.position, 1e-12)
-    assert_close(again.inertias.parameters[np.array(order)], model.inertias.parameters, 1e-12)
+    assert_close(np.asarray(again.placements.position)[order], model.placements.position, 1e-12)
+    assert_close(np.asarray(again.inertias.parameters)[order], model.inertias.parameters, 1e-12)
     for name in model.joint_names:
         a, b = model.joint(name), again.joint(name)
         assert type(a) is type(b)
@@ -123,7 +123,7 @@ def test_the_same_tree(seed, relative):
                 assert_close(getattr(b, field), getattr(a, field), 1e-12, f"{field} of {name}")
         for field in ("lower", "upper", "damping", "friction", "stiffness", "effort_limit", "velocity_limit"):
             place = "q" if field in ("lower", "upper") else "v"
-            of = lambda m, *at: getattr(m, at[0])[getattr(m, f"{at[1]}_slice")(at[2])]
+            of = lambda m, *at: np.asarray(getattr(m, at[0]))[getattr(m, f"{at[1]}_slice")(at[2])]
             np.testing.assert_array_equal(
                 of(again, field, place, name), of(model, field, place, name), err_msg=field
             )

@@ -38,9 +38,15 @@ def transmission(kind, joints, motors, name="t"):
     return f'<transmission name="{name}"><type>transmission_interface/{kind}Transmission</type>{inside}</transmission>'
 
 
-def effort(model, u):
+@jax.jit
+def _effort(model, u):
     motion = rbd.dynamics.Motion(model, jnp.zeros(model.nq))
-    return rbd.actuators.Drive(model.actuators, jnp.asarray(u)).generalized_force(motion)
+    return rbd.actuators.Drive(model.actuators, u).generalized_force(motion)
+
+
+def effort(model, u):
+    """What the motors do along the joints."""
+    return np.asarray(_effort(model, np.asarray(u)))
 
 
 def test_simple():

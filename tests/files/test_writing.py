@@ -295,10 +295,12 @@ def test_what_is_attached_comes_back():
     (key,) = again.keyframes
     assert key.time == 1.5
     home = model.keyframes[0]
+    of = jax.jit(lambda key, model: (key.configuration(model), key.velocity(model)))
+    there, back = jax.device_get((of(home, model), of(key, again)))
     for name in model.joint_names:
-        q, v = home.configuration(model)[model.q_slice(name)], home.velocity(model)[model.v_slice(name)]
-        np.testing.assert_allclose(key.configuration(again)[again.q_slice(name)], q, atol=1e-12)
-        np.testing.assert_allclose(key.velocity(again)[again.v_slice(name)], v, atol=1e-12)
+        q, v = there[0][model.q_slice(name)], there[1][model.v_slice(name)]
+        np.testing.assert_allclose(back[0][again.q_slice(name)], q, atol=1e-12)
+        np.testing.assert_allclose(back[1][again.v_slice(name)], v, atol=1e-12)
     assert [one.label for one in again.constraints] == [one.label for one in model.constraints]
     q = np.random.default_rng(9).normal(size=model.nq)
     q2 = np.zeros(model.nq)
@@ -793,16 +795,16 @@ def test_pinocchio_reads_the_same():
     there, data = PinocchioMap(model, theirs), theirs.createData()
     random = np.random.default_rng(0)
     q = random.normal(size=model.nq)
-    q_pin = np.asarray(there.configuration(q))
+    q_pin = np.asarray(jax.jit(there.configuration)(q))
     upper = np.triu(pin.crba(theirs, data, q_pin))
-    assert_close(rbd.mass_matrix(model, q), there.matrix_from(upper + np.triu(upper, 1).T), 1e-9)
+    known = jax.jit(there.matrix_from)(upper + np.triu(upper, 1).T)
+    assert_close(rbd.mass_matrix(model, q), known, 1e-9)
     pin.forwardKinematics(theirs, data, q_pin)
     pin.updateFramePlacements(theirs, data)
-    placed = rbd.forward_kinematics(model, q)
+    placed = np.asarray(rbd.forward_kinematics(model, q).position)
     for i, name in enumerate(model.body_names):
-        assert_close(
-            placed.position[i], data.oMf[theirs.getFrameId(name, pin.FrameType.BODY)].translation, 1e-9
-        )
+        place = data.oMf[theirs.getFrameId(name, pin.FrameType.BODY)].translation
+        assert_close(placed[i], place, 1e-9)
 
 
 def test_mujoco_reads_the_same():
@@ -814,10 +816,15 @@ def test_mujoco_reads_the_same():
     random = np.random.default_rng(0)
     q, v = random.normal(size=model.nq), random.normal(size=model.nv)
     smooth = eqx.tree_at(lambda m: m.friction, model, jnp.zeros_like(model.friction))
-    data.qpos[:], data.qvel[:] = there.configuration(q), there.velocity(q, v)
+
+    @jax.jit
+    def ask(q, v):
+        a = rbd.forward_dynamics(model, q, v, rbd.passive_force(smooth, q, v))
+        return there.configuration(q), there.velocity(q, v), there.acceleration(q, v, a)
+
+    data.qpos[:], data.qvel[:], qacc = jax.device_get(ask(q, v))
     mujoco.mj_forward(theirs, data)
-    a = rbd.forward_dynamics(model, q, v, rbd.passive_force(smooth, q, v))
-    assert_close(there.acceleration(q, v, a), data.qacc, 1e-9)
+    assert_close(qacc, data.qacc, 1e-9)
 
 
 def test_contact_that_a_file_switches_off_stays_off():

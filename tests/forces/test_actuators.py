@@ -410,7 +410,8 @@ def test_refused(case):
         make()
 
 
-@pytest.mark.parametrize("end", [pytest.param(-1.0, marks=pytest.mark.slow), 1.0])
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [-1.0, 1.0])
 def test_at_the_end_of_a_range_the_derivative_is_that_from_inside(end):
     """So that controls at a bound that is the range answer to a change, and a solver sees that they do."""
     motor = AT.Motor("motor", "shoulder", gear=3.0, control_range=(-1, 1))

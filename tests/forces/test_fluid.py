@@ -45,9 +45,8 @@ def test_as_mujoco(fluid, viscosity):
         assert_close(ask(fused, data.qpos, data.qvel), data.qfrc_fluid, 1e-12)
 
 
-@pytest.mark.parametrize(
-    "family", [pytest.param(forces.BoxDrag, marks=pytest.mark.slow), forces.EllipsoidDrag]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [forces.BoxDrag, forces.EllipsoidDrag])
 def test_in_its_own_wind_a_body_feels_nothing(family):
     """Force and first derivatives are finite at rest in the fluid, and only they are zero there that are of a square."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))

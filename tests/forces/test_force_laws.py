@@ -250,6 +250,7 @@ def test_body_matrices_are_the_changes_of_the_wrenches():
         assert_close(found[name][1], -by_twist[:, own], 1e-7, name)
 
 
+@pytest.mark.slow
 def test_far_away_digits_are_kept():
     """Single precision has 0.06 mm a kilometre from the world's origin; a spring inside a robot keeps its own there."""
     spring = SpringDamper(("trunk", "forearm"), ALL["spring"].points, 0.4, 50.0, 1.0)

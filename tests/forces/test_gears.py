@@ -140,7 +140,8 @@ def test_what_the_approximate_rotor_leaves_out(ask):
     np.testing.assert_allclose(more[2], ratio * float(V[3]) * MOMENT * axis @ turning, atol=1e-13)
 
 
-@pytest.mark.parametrize("held", [pytest.param("by what slides", marks=pytest.mark.slow), "by the world"])
+@pytest.mark.slow
+@pytest.mark.parametrize("held", ["by what slides", "by the world"])
 def test_they_are_one_where_the_stator_does_not_turn(ask, held):
     if held == "by the world":
         model = arm()

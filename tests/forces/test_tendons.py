@@ -152,6 +152,7 @@ def test_derivatives(both):
         assert_close(-by_energy, found["force"], 1e-12)
 
 
+@pytest.mark.slow
 def test_finite_where_lengths_vanish():
     """Two points that meet: a length of zero, and finite derivatives."""
     rope = forces.SpatialTendon("rope", [("upper", (0, 0, -1)), ("lower", (0, 0, 0))], 3.0, 0.2, 0.1)

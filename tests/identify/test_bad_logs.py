@@ -33,6 +33,9 @@ from rbd_jax.identify.plausibility import look_at_order
 from rbd_jax.identify.solve import look_before
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 def crane():
     """A boom that turns and a hook that slides, with limits, a motor each, and a gyro."""
     builder = rbd.ModelBuilder(name="crane")

@@ -145,10 +145,8 @@ def estimates(estimator, case, count):
     return found, [np.asarray(found[0].parameters.values_of(TRUE))] * count
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    ["least squares", *(pytest.param(one, marks=pytest.mark.slow) for one in ("physical", "equation error"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["least squares", "physical", "equation error"])
 def test_intervals_of_a_hundred_logs(estimator):
     check(*estimates(estimator, "plain", 100))
 

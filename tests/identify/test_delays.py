@@ -12,6 +12,9 @@ from support import assert_close
 import rbd_jax as rbd
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 I = rbd.identify
 RK4 = rbd.RungeKutta4()
 LATE = 0.0073

@@ -29,8 +29,8 @@ def test_places_of_an_ensemble():
 @pytest.fixture(scope="module")
 def log():
     """Positions of a swinging pendulum, with noise."""
-    path = rbd.rollout(TRUTH, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.05, steps=59)
-    q = path.q + 2e-3 * jax.random.normal(jax.random.key(0), path.q.shape)
+    path = rbd.rollout(TRUTH, rbd.State(np.array([1.0]), np.zeros(1)), dt=0.05, steps=59)
+    q = np.asarray(path.q) + 2e-3 * np.asarray(jax.random.normal(jax.random.key(0), path.q.shape))
     return identify.Log(np.arange(60) / 20, q, tau=np.zeros((60, 1)))
 
 

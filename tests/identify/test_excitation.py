@@ -17,6 +17,9 @@ from rbd_jax.identify import PeriodicMotion, _design as design_of, excitation
 from rbd_jax.identify.excitation import _limits, _moving, _scaled, _standing
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 ARM = rbd.load("double_pendulum")
 FREE = [identify.inertias(), identify.damping(), identify.coulomb()]
 #: Small, and the same for all, so that little is compiled.

@@ -9,6 +9,9 @@ import rbd_jax as rbd
 from rbd_jax.__main__ import main
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 #: So little that nothing takes long.
 LITTLE = [
     "--seconds",

@@ -17,6 +17,9 @@ from rbd_jax.__main__ import main
 from rbd_jax.cli.identify import FILES
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 I = rbd.identify
 #: Estimators with what makes them quick here.
 ESTIMATORS = {

@@ -14,6 +14,9 @@ from rbd_jax import identify
 from rbd_jax.identify import Equations, Log, LogError, least_squares, physical_least_squares
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 @functools.cache
 def arm():
     """Three hinges, with all that is linear at them."""

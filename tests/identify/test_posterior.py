@@ -13,6 +13,9 @@ from rbd_jax import identify
 from rbd_jax.identify import Posterior
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 MODEL = rbd.load("pendulum")
 ARM = rbd.load("double_pendulum")
 

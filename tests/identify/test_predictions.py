@@ -10,6 +10,9 @@ from support import assert_close
 import rbd_jax as rbd
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 I = rbd.identify
 FREE = [I.masses(), I.friction()]
 

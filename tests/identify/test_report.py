@@ -18,6 +18,9 @@ import rbd_jax as rbd
 from rbd_jax import _page as page
 
 
+pytestmark = pytest.mark.usefixtures("without_kernels")
+
+
 I = rbd.identify
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 #: Names that nobody should give.
@@ -291,6 +294,7 @@ def test_condition_number(found):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_browser_shows_it(report, tmp_path):
     """No script runs, no name becomes an element, and the figures are drawn."""

@@ -184,7 +184,7 @@ def test_quaternions_of_any_length(both, state):
 
 def test_jit_vmap_grad(both, state):
     there = both[2]
-    q, to = state[0], jax.jit(there.configuration)
+    q, to = np.asarray(state[0]), jax.jit(there.configuration)
     np.testing.assert_allclose(to(q), there.configuration(q), atol=1e-15)
     batch = np.asarray(jax.jit(jax.vmap(there.configuration))(np.stack([q, 2 * q])))
     np.testing.assert_allclose(batch[1], to(2 * q), atol=1e-15)

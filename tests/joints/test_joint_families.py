@@ -32,42 +32,53 @@ def stored_rate(joint, q, v):
 def test_constant_subspaces_of_the_book():
     """Book table 4.1."""
     e = np.eye(6)
-    close(joints.Helical(pitch=0.3).columns(), (e[2] + 0.3 * e[5])[:, None])
-    close(joints.Cylindrical().columns(), e[:, [2, 5]])
-    close(joints.Planar().columns(), e[:, [2, 3, 4]])
-    close(joints.Spherical().columns(), e[:, :3])
-    close(joints.Free().columns(), e)
-    close(joints.Translational().columns(), e[:, 3:])
-    placed = joints.Helical(pitch=0.3).transform(jnp.array([0.7]))
+    book = [
+        (joints.Helical(pitch=0.3), (e[2] + 0.3 * e[5])[:, None]),
+        (joints.Cylindrical(), e[:, [2, 5]]),
+        (joints.Planar(), e[:, [2, 3, 4]]),
+        (joints.Spherical(), e[:, :3]),
+        (joints.Free(), e),
+        (joints.Translational(), e[:, 3:]),
+    ]
+    found = jax.jit(lambda: [joint.columns() for joint, _ in book])()
+    for columns, (_, expected) in zip(found, book, strict=True):
+        close(columns, expected)
+    placed = jax.jit(lambda q: joints.Helical(pitch=0.3).transform(q))(np.array([0.7]))
     close(placed.rotation, Rotation.from_euler("z", 0.7).as_matrix())
     close(placed.position, [0, 0, 0.21])
 
 
 def test_rate_of_the_planar_coordinates():
     """Book example 4.5 without the terms in ω that it prints: θ̇ = ω, and the velocity turned into the predecessor."""
-    q, v = jnp.array([0.7, 1.2, -0.5]), jnp.array([0.4, -1.0, 0.6])
+    q, v = np.array([0.7, 1.2, -0.5]), np.array([0.4, -1.0, 0.6])
     c, s = np.cos(0.7), np.sin(0.7)
-    close(stored_rate(joints.Planar(), q, v), np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ v)
+    rate = jax.jit(lambda q, v: stored_rate(joints.Planar(), q, v))(q, v)
+    close(rate, np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ v)
 
 
 def test_rate_of_the_free_coordinates():
     """ṙ = R v and ṗ = ½ p ∘ (0, ω) (book eqs. 3.7, 4.13), nothing else."""
-    joint, v = joints.Free(), jnp.arange(1.0, 7.0)
-    q = joint.random(jax.random.key(0))
-    rate = stored_rate(joint, q, v)
-    close(rate[:3], joint.transform(q).rotation @ v[3:])
-    close(rate[3:], quaternion.derivative(q[3:], v[:3]))
+    joint, v = joints.Free(), np.arange(1.0, 7.0)
+
+    @jax.jit
+    def ask(key, v):
+        q = joint.random(key)
+        expected = joint.transform(q).rotation @ v[3:], quaternion.derivative(q[3:], v[:3])
+        return stored_rate(joint, q, v), jnp.concatenate(expected)
+
+    close(*ask(jax.random.key(0), v))
 
 
 def test_planar_and_free_follow_the_exponential_of_the_group():
-    v = jnp.array([0.4, -1.0, 0.6])
-    twist = jnp.array([0.0, 0.0, 0.4, -1.0, 0.6, 0.0])
-    q = jnp.array([0.7, 1.2, -0.5])
-    planar = joints.Planar()
-    close(planar.transform(planar.integrate(q, v)).matrix, (planar.transform(q) @ SE3.exp(twist)).matrix)
-    free, twist = joints.Free(), jnp.array([0.5, -1.1, 0.3, 1.0, 2.0, -0.7])
-    q = free.random(jax.random.key(1))
-    close(free.transform(free.integrate(q, twist)).matrix, (free.transform(q) @ SE3.exp(twist)).matrix)
+    def both(joint, q, v, twist):
+        moved = joint.transform(q) @ SE3.exp(twist)
+        return joint.transform(joint.integrate(q, v)).matrix, moved.matrix
+
+    v, twist = np.array([0.4, -1.0, 0.6]), np.array([0.0, 0.0, 0.4, -1.0, 0.6, 0.0])
+    close(*jax.jit(both)(joints.Planar(), np.array([0.7, 1.2, -0.5]), v, twist))
+    free, twist = joints.Free(), np.array([0.5, -1.1, 0.3, 1.0, 2.0, -0.7])
+    drawn = jax.jit(lambda key, twist: both(free, free.random(key), twist, twist))
+    close(*drawn(jax.random.key(1), twist))
 
 
 @pytest.mark.parametrize(
@@ -146,14 +157,21 @@ def test_rack_and_pinion_of_the_book():
 
 def test_free_2d_of_sueda():
     """Sueda eqs. 2.55 and 2.56, there with the entry (5, 2) corrected to `-q̇ Q^yx`."""
-    q, v = jnp.array([0.5, -1.0, 0.7]), jnp.array([0.3, 1.1, -0.8])
+    q, v = np.array([0.5, -1.0, 0.7]), np.array([0.3, 1.1, -0.8])
     joint, turn = joints.Free2D(), Rotation.from_euler("z", 0.7).as_matrix()
     subspace, rate = np.zeros((6, 3)), np.zeros((6, 3))
     subspace[3:, :2], subspace[2, 2] = turn[:2].T, 1
     rate[3, :2], rate[4, :2] = -0.8 * turn[:2, 1], 0.8 * turn[:2, 0]
-    close(joint.motion_subspace(q), subspace)
-    close(joint.subspace_rate(q, v), rate)
-    close(joint.transform(q).matrix, joints.Planar().transform(q[jnp.array([2, 0, 1])]).matrix)
+
+    @jax.jit
+    def ask(q, v):
+        placed = joint.transform(q).matrix, joints.Planar().transform(jnp.roll(q, 1)).matrix
+        return joint.motion_subspace(q), joint.subspace_rate(q, v), placed
+
+    found = ask(q, v)
+    close(found[0], subspace)
+    close(found[1], rate)
+    close(*found[2])
 
 
 def test_free_3d_is_free():
@@ -161,10 +179,18 @@ def test_free_3d_is_free():
 
     Sueda eqs. 2.57 to 2.59 have its parts in the other order.
     """
-    joint, free, v = joints.Free3D(), joints.Free(), jnp.arange(1.0, 7.0)
-    q = free.random(jax.random.key(2))
-    close(joint.transform(q).matrix, free.transform(q).matrix)
-    close(joint.motion_subspace(q) @ jnp.concatenate([free.transform(q).rotation @ v[3:], v[:3]]), v, 1e-13)
+    joint, free, v = joints.Free3D(), joints.Free(), np.arange(1.0, 7.0)
+
+    @jax.jit
+    def ask(key, v):
+        q = free.random(key)
+        placed = joint.transform(q).matrix, free.transform(q).matrix
+        own = jnp.concatenate([free.transform(q).rotation @ v[3:], v[:3]])
+        return placed, joint.motion_subspace(q) @ own
+
+    placed, twist = ask(jax.random.key(2), v)
+    close(*placed)
+    close(twist, v, 1e-13)
 
 
 @pytest.mark.parametrize(
@@ -183,29 +209,43 @@ def test_a_composite_is_the_joint_of_its_parts(whole, parts):
     """Sueda eqs. 2.48 to 2.52."""
     composite = joints.Composite(parts)
     order = np.array([1, 0]) if isinstance(whole, joints.Cylindrical) else np.arange(whole.nv)
-    q, v = jnp.array(ANGLES[: whole.nv]), jnp.array(RATES[: whole.nv])
-    close(composite.transform(q[order]).matrix, whole.transform(q).matrix)
-    close(composite.motion_subspace(q[order])[:, order], whole.motion_subspace(q))
-    close(composite.velocity_product(q[order], v[order]), whole.velocity_product(q, v))
+    q, v = np.array(ANGLES[: whole.nv]), np.array(RATES[: whole.nv])
+    seen = lambda joint, q, v: (
+        joint.transform(q).matrix,
+        joint.motion_subspace(q),
+        joint.velocity_product(q, v),
+    )
+    placed, subspace, product = jax.device_get(jax.jit(seen)(composite, q[order], v[order]))
+    for found, expected in zip(
+        (placed, subspace[:, order], product), jax.jit(seen)(whole, q, v), strict=True
+    ):
+        close(found, expected)
+
+
+#: Rotation vectors of no length to almost two turns, and their rates.
+LENGTHS = np.array([0.0, 1e-9, 3.1, 3.2, 6.2, 6.3, 11.0])
+AXES = np.random.default_rng(0).normal(size=(7, 3))
+AXES /= np.linalg.norm(AXES, axis=1, keepdims=True)
+VECTORS, SPEEDS = AXES * LENGTHS[:, None], np.random.default_rng(1).normal(size=(7, 3))
+
+
+def turning(q, v):
+    """The rotation and the angular velocity of a rotation vector and its rate: as they are, and reparametrized."""
+    joint = joints.SphericalExponential()
+    motion = lambda q, v: (joint.transform(q).rotation, joint.motion_subspace(q) @ v)
+    return motion(q, v), motion(*joint.reparametrize(q, v))
 
 
 def test_reparametrize_changes_no_motion():
     """The same rotation and angular velocity, with |q| ≤ π; nothing at all below (Sueda eq. 2.47)."""
-    joint = joints.SphericalExponential()
-    axes = np.random.default_rng(0).normal(size=(7, 3))
-    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
-    lengths = np.array([0.0, 1e-9, 3.1, 3.2, 6.2, 6.3, 11.0])
-    q, v = jnp.array(axes * lengths[:, None]), jnp.array(np.random.default_rng(1).normal(size=(7, 3)))
-
-    def motion(q, v):
-        return joint.transform(q).rotation, joint.motion_subspace(q) @ v
+    q, v, axes, lengths = VECTORS, SPEEDS, AXES, LENGTHS
 
     @jax.jit
     @jax.vmap
     def compare(q, v):
-        return joint.reparametrize(q, v), motion(q, v), motion(*joint.reparametrize(q, v))
+        return joints.SphericalExponential().reparametrize(q, v), *turning(q, v)
 
-    (short, moved), before, after = compare(q, v)
+    (short, moved), before, after = jax.device_get(compare(q, v))
     close(before[0], after[0], 1e-13)
     close(before[1], after[1], 1e-13)
     assert (np.linalg.norm(short, axis=1) <= np.pi).all()
@@ -213,11 +253,12 @@ def test_reparametrize_changes_no_motion():
     assert not np.allclose(moved[3:], v[3:])
     close(short[3:], (lengths[3:] - 2 * np.pi * np.array([1, 1, 1, 2]))[:, None] * axes[3:], 1e-13)
 
-    # As functions of (q, v), both have the same derivatives.
-    slopes = jax.jit(
-        jax.vmap(lambda q, v: jax.jacrev(lambda q: (motion(q, v), motion(*joint.reparametrize(q, v))))(q))
-    )
-    for before, after in zip(*map(jax.tree.leaves, slopes(q, v))):
+
+@pytest.mark.slow
+def test_reparametrize_changes_no_derivative():
+    """As functions of the rotation vector, the motion before and after have the same derivatives."""
+    slopes = jax.jit(jax.vmap(jax.jacrev(turning)))
+    for before, after in zip(*map(jax.tree.leaves, slopes(VECTORS, SPEEDS))):
         close(before, after, 1e-11)
 
 
@@ -285,15 +326,18 @@ def test_constant_velocity():
 
 
 def test_stacked_joints_take_one_time():
-    one = joints.ConstantVelocity(joints.Revolute(), [2.0])
-    both = jax.tree.map(
-        lambda *leaves: jnp.stack(leaves), one, joints.ConstantVelocity(joints.Revolute(), [3.0])
-    )
-    drifts = jax.vmap(lambda joint: joint.at_time(jnp.array(0.5)).transform(jnp.zeros(0)).rotation)(both)
+    one, other = (joints.ConstantVelocity(joints.Revolute(), [speed]) for speed in (2.0, 3.0))
+    both = jax.tree.map(lambda *leaves: np.stack(leaves), one, other)
+
+    @jax.jit
+    def turned(both):
+        rotation = lambda joint: joint.transform(jnp.zeros(0)).rotation
+        drifts = jax.vmap(lambda joint: rotation(joint.at_time(jnp.array(0.5))))(both)
+        return drifts, jax.vmap(rotation)(both.at_time(jnp.array(0.5)))
+
+    drifts, at_once = turned(both)
     close(drifts, Rotation.from_euler("z", [[1.0], [1.5]]).as_matrix())
-    close(
-        jax.vmap(lambda joint: joint.transform(jnp.zeros(0)).rotation)(both.at_time(jnp.array(0.5))), drifts
-    )
+    close(at_once, drifts)
 
 
 @pytest.mark.slow
@@ -311,16 +355,19 @@ def test_spline_through_a_screw():
 def test_spline_of_points_and_of_equal_frames():
     """Pure displacements give the spline of Sueda's eq. 2.62, equal frames that frame."""
     points = np.random.default_rng(0).normal(size=(6, 3))
-    joint = joints.SplineCurve(Transform.from_position(jnp.array(points)))
+    joint = joints.SplineCurve(Transform.from_position(jax.device_put(points)))
+    place = jax.jit(lambda q: joint.transform(q).position)
     basis = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
     s = 0.3
     for first in (1, 4):
         acting = points[(first + np.arange(4)) % 6]
-        close(joint.transform(jnp.array([first + s])).position, acting.T @ basis @ [1, s, s**2, s**3])
-    frame = control_frames(4)[0]
-    same = jax.tree.map(lambda x: jnp.stack([x] * 5), frame)
-    close(joints.SplineCurve(same).transform(jnp.array([2.4])).matrix, frame.matrix)
-    close(joints.SplineCurve(same).motion_subspace(jnp.array([2.4])), np.zeros((6, 1)))
+        close(place(np.array([first + s])), acting.T @ basis @ [1, s, s**2, s**3])
+    frame = jax.tree.map(lambda x: np.asarray(x)[0], control_frames(4))
+    same = joints.SplineCurve(jax.device_put(jax.tree.map(lambda x: np.stack([x] * 5), frame)))
+    placed, subspace = jax.jit(lambda q: (same.transform(q), same.motion_subspace(q)))(np.array([2.4]))
+    close(placed.rotation, frame.rotation)
+    close(placed.position, frame.position)
+    close(subspace, np.zeros((6, 1)))
 
 
 @pytest.mark.slow

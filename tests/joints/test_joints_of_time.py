@@ -71,13 +71,8 @@ def test_a_growing_screw_slides_by_itself():
     np.testing.assert_allclose(twist, [[0, 0, 1.3, 0, 0, 0.4]], atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "slide on a cart",
-        *(pytest.param(x, marks=pytest.mark.slow) for x in ("growing screw", "within others")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["slide on a cart", "growing screw", "within others"])
 def test_lagranges_equation(name):
     """`tau = d/dt ∂L/∂ẋ - ∂L/∂x` in a chart `q ⊕ x`, while time passes; and the derivative of what undoes it."""
     still, time = model(JOINTS[name]()), 0.5
@@ -108,7 +103,9 @@ def test_lagranges_equation(name):
     np.testing.assert_allclose(slope, quotient, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", JOINTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow if x == "within others" else ()) for x in JOINTS]
+)
 def test_the_motion_is_that_of_the_frames(name):
     """Velocities and accelerations of the last body are the differences in time of where it is."""
     still, time, step = model(JOINTS[name]()), 0.5, 1e-3

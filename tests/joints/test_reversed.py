@@ -12,7 +12,7 @@ from rbd_jax import joints
 
 
 SLOW = pytest.mark.slow
-EVERY_DAY = ("rack and pinion", "euler zyx", "helical")
+EVERY_DAY = ("rack and pinion", "helical")
 
 
 def seen(joint, q, v):

@@ -1,5 +1,6 @@
 """Denavit–Hartenberg parameters: both conventions, models to parameters and back, and a printed table."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,16 +74,17 @@ def test_a_chain_is_its_parameters(special):
     model = chain(1, special)
     end = rbd.Transform.from_xyz_rpy((0.1, 0.2, -0.3), (0.3, -1.0, 2.0))
     rng = np.random.default_rng(0)
-    zero, moved = jnp.asarray(rng.normal(size=(2, model.nq)))
-    for start in (jnp.zeros(model.nq), zero):
-        found = rbd.denavit_hartenberg(model, end=end, q=start)
+    zero, moved = rng.normal(size=(2, model.nq))
+    ends = jax.jit(lambda model, q, end: (rbd.forward_kinematics(model, q)[-1] @ end).matrix)
+    by_parameters = jax.jit(lambda found, q: found.end_frame(q).matrix)
+    for start in (np.zeros(model.nq), zero):
+        found = rbd.denavit_hartenberg(model, end=end, q=jax.device_put(start))
         assert found.theta.shape == (8,) and found.a.shape == (7,)  # 4 n + 6 numbers
-        wanted = rbd.forward_kinematics(model, start + moved)[-1] @ end
-        assert_close(found.end_frame(moved).matrix, wanted.matrix, 1e-12)
+        wanted = ends(model, start + moved, end)
+        assert_close(by_parameters(found, moved), wanted, 1e-12)
         assert np.all(np.asarray(found.a) >= 0)
         again = found.model()
-        last = rbd.forward_kinematics(again, moved)[-1] @ found.end
-        assert_close(last.matrix, wanted.matrix, 1e-12)
+        assert_close(ends(again, moved, found.end), wanted, 1e-12)
         # Row after row, as the textbooks multiply them.
         product = elementary(2, found.theta[0], found.d[0])
         for row in np.asarray(found.table()):
@@ -91,7 +93,7 @@ def test_a_chain_is_its_parameters(special):
         for row in np.asarray(found.table("standard")):
             other = other @ elementary(2, row[3], row[2]) @ elementary(0, row[1], row[0])
         other = other @ elementary(2, found.theta[-1], found.d[-1])
-        zero_end = (rbd.forward_kinematics(model, start)[-1] @ end).matrix
+        zero_end = ends(model, start, end)
         assert_close(product, zero_end, 1e-12)
         assert_close(other, zero_end, 1e-12)
         back = rbd.denavit_hartenberg(again, end=found.end)
@@ -102,13 +104,11 @@ def test_a_chain_is_its_parameters(special):
                 np.exp(1j * (np.asarray(getattr(back, name)) - np.asarray(getattr(found, name))))
             )
             assert_close(turned, np.zeros_like(turned), 1e-10)
-        for convention, ends in (
-            ("modified", (found.d[0], found.theta[0])),
-            ("standard", (found.d[-1], found.theta[-1])),
-        ):
+        for convention, own in (("modified", 0), ("standard", -1)):
+            rest = np.stack([np.asarray(found.d)[own], np.asarray(found.theta)[own]])
             where = "start" if convention == "modified" else "end"
             same = rbd.DenavitHartenberg.from_table(
-                found.table(convention), found.joints, convention=convention, **{where: jnp.stack(ends)}
+                found.table(convention), found.joints, convention=convention, **{where: rest}
             )
             for name in ("theta", "d", "alpha", "a"):
                 np.testing.assert_array_equal(getattr(same, name), getattr(found, name))
@@ -139,24 +139,23 @@ def test_a_printed_table():
 
 def test_gradients():
     """By the numbers of the model, at axes in general position; finite where axes are parallel, meet or coincide."""
+
+    @jax.jit
+    @jax.value_and_grad
+    def total(position, model):
+        other = eqx.tree_at(lambda m: m.placements.position, model, position)
+        found = rbd.denavit_hartenberg(other)
+        return jnp.sum(found.d * jnp.arange(8.0)) + jnp.sum(found.a) + jnp.sum(found.theta)
+
     for special in ({}, PARALLEL, MEETING, SAME):
         model = chain(1, special)
-
-        def total(position, model=model):
-            import equinox as eqx
-
-            other = eqx.tree_at(lambda m: m.placements.position, model, position)
-            found = rbd.denavit_hartenberg(other)
-            return jnp.sum(found.d * jnp.arange(8.0)) + jnp.sum(found.a) + jnp.sum(found.theta)
-
-        place = model.placements.position
-        total = jax.jit(total)
-        slope = jax.jit(jax.grad(total))(place)
+        place = np.asarray(model.placements.position)
+        slope = np.asarray(total(place, model)[1])
         assert np.isfinite(slope).all()
         if not special:
-            way = jnp.asarray(np.random.default_rng(0).normal(size=place.shape))
-            quotient = (total(place + 1e-6 * way) - total(place - 1e-6 * way)) / 2e-6
-            np.testing.assert_allclose(jnp.sum(slope * way), quotient, rtol=1e-6)
+            way = np.random.default_rng(0).normal(size=place.shape)
+            quotient = (total(place + 1e-6 * way, model)[0] - total(place - 1e-6 * way, model)[0]) / 2e-6
+            np.testing.assert_allclose(np.sum(slope * way), quotient, rtol=1e-6)
 
 
 def test_refusals():

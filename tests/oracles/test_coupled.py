@@ -150,6 +150,7 @@ def test_all_robots(name, floating):
     check(name, floating)
 
 
+@pytest.mark.slow
 def test_couplings_as_constraints():
     """A robot whose mimic joints are joints of their own, tied by constraints, moves like the one that is coupled."""
     model, free = load(FILES["a hand"]), load(FILES["a hand"], mimic="free")

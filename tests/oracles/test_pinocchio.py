@@ -30,8 +30,7 @@ FAST = [
         True,
         ("placements", "inverse dynamics, pushed", "forward dynamics, pushed", "mass matrix", "coriolis")
         + ("centroidal momentum matrix", "accelerations, body", "jacobian rate, world_aligned")
-        + ("centroidal inertia", "locked inertia", "average velocity")
-        + ("floating base, forward", "floating base, inverse", "floating base, mass matrix"),
+        + ("floating base, forward", "floating base, inverse"),
     )
 ]
 

@@ -1,6 +1,6 @@
 """What `test_shard.py` asks of eight devices, in a process that has them: prints a report.
 
-python over_devices.py [identify]
+python over_devices.py [slow]
 """
 
 import json
@@ -80,21 +80,32 @@ REPORT["uneven talks"] = communication(sharded.lower(MODEL, few).compile().as_te
 
 
 pendulum, swings = rbd.load("pendulum"), jax.tree.map(lambda x: np.asarray(x)[:, :1], states)
-
-
-def loss(model, mapped):
-    return jnp.mean(mapped(end, (None, 0))(model, swings)[0][:, -1] ** 2)
-
-
-def slopes(mapped):
-    return jax.jit(jax.grad(lambda model: loss(model, mapped), allow_int=True))
-
-
-alone = lambda function, in_axes: rbd.shard(function, in_axes, mesh=ALONE)
 numbers = lambda tree: [x for x in jax.tree.leaves(tree) if x.dtype == jnp.float64]
-program = slopes(rbd.shard).lower(pendulum).compile()
-REPORT["gradient"] = apart(numbers(program(pendulum)), numbers(slopes(alone)(pendulum)))
-REPORT["gradient talks"] = communication(program.as_text())
+
+
+def falling(model, state):
+    """Where a few steps of Euler lead."""
+
+    def step(state, _):
+        v = state.v + 0.1 * rbd.forward_dynamics(model, state.q, state.v, jnp.zeros(1))
+        return rbd.State(state.q + 0.1 * v, v), None
+
+    return lax.scan(step, state, length=3)[0].q
+
+
+def gradient(of_each):
+    """By the numbers of a model, of a mean over a batch: how far it is from that on one device, and its communication."""
+
+    def slopes(**where):
+        loss = lambda model: jnp.mean(rbd.shard(of_each, (None, 0), **where)(model, swings) ** 2)
+        return jax.jit(jax.grad(loss, allow_int=True))
+
+    program = slopes().lower(pendulum).compile()
+    off = apart(numbers(program(pendulum)), numbers(slopes(mesh=ALONE)(pendulum)))
+    return off, communication(program.as_text())
+
+
+REPORT["gradient"], REPORT["gradient talks"] = gradient(falling)
 
 
 def talking(x):
@@ -157,8 +168,8 @@ except ValueError as error:
 
 
 def simulated(rows):
-    some = jax.tree.map(lambda x: x[rows], states)
-    return rbd.simulate_batch(MODEL, some, dt=0.01, steps=4, frames=2).q
+    some = jax.tree.map(lambda x: x[rows], swings)
+    return rbd.simulate_batch(pendulum, some, dt=0.01, steps=4, frames=2).q
 
 
 there, x = jax.device_put(jnp.zeros(2), NamedSharding(ALL, PartitionSpec())), jnp.arange(8.0)
@@ -177,16 +188,17 @@ with jax.set_mesh(ALL):
 
 # What maps over batches uses the devices, with nothing said, or those that it is told to.
 
-REPORT["simulate_batch"] = apart(simulated(slice(5))[4], simulated(slice(4, 5))[0])
+alone = simulated(slice(4, 5))[0]
+REPORT["simulate_batch"] = apart(simulated(slice(5))[4], alone)
 with rbd.parallel.use_devices(half):
-    REPORT["told"] = apart(simulated(slice(5))[4], simulated(slice(4, 5))[0])
+    REPORT["told"] = apart(simulated(slice(5))[4], alone)
     found = rbd.batch_map(double)(jnp.arange(8.0))
     assert found.sharding.device_set == set(half.devices.flat)
 
 
 def identified():
     """Identification goes on from numbers that are on all devices."""
-    pendulum, t = rbd.load("pendulum"), np.arange(24) / 50
+    t = np.arange(24) / 50
     swing = rbd.rollout(pendulum, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.02, steps=23)
     log = rbd.identify.Log(t, np.asarray(swing.q), tau=np.zeros((24, 1)))
     compare = rbd.identify.OutputError(window=0.12)
@@ -201,6 +213,7 @@ def identified():
         return apart(found, problem.errors(start._replace(x=np.asarray(x)))[0])
 
 
-if "identify" in sys.argv:
+if "slow" in sys.argv:
     REPORT["identified"] = identified()
+    REPORT["rollout gradient"] = gradient(lambda model, state: end(model, state)[0][-1])
 print(json.dumps(REPORT))

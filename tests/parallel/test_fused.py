@@ -76,7 +76,7 @@ FUNCTIONS = {
     "a long loop": (lambda x: lax.fori_loop(0, 1000, lambda i, y: 0.5 * y + jnp.sin(x), x), (X,)),
     "rows": (driven, (X, ROWS)),
     "rows that are all the same": (alike, (X,)),
-    "many results": (many, (ROWS[:, :37, 0].T,)),
+    "many results": (many, (ROWS[:4, :37, 0].T,)),
     "rows backwards": (lambda x, rows: lax.scan(lambda y, row: (y[::-1] + row.sum(), y[1]), x, rows, reverse=True), (X, ROWS)),
     "rows of rows": (block_by_block, (X, np.random.default_rng(6).normal(size=(5, 300, 260)))),
     "a loop in a loop": (lambda x: lax.fori_loop(0, 300, lambda i, y: lax.fori_loop(0, 300, lambda j, z: z / 2 + x, y), x), (X,)),
@@ -215,6 +215,13 @@ def test_derivatives_are_those_of_the_function(how):
     np.testing.assert_allclose(by_x, np.full(X.shape, 21.0))
 
 
+def twisted(m, x):
+    """Two numbers of a sample, and three that all share."""
+    for _ in range(4):
+        x = jnp.sin(m[0] * x + x[::-1] * jnp.cos(m[1] * x)) + m[0]
+    return x * m[2]
+
+
 DERIVATIVES = {
     "by the samples": lambda f, m, x: jax.grad(lambda x: jnp.sum(f(m, x) ** 2))(x),
     "by what is shared": lambda f, m, x: jax.grad(lambda m: jnp.sum(f(m, x) ** 2))(m),
@@ -259,16 +266,12 @@ def test_derivatives_are_mapped_as_well(size, derivative, monkeypatch):
     monkeypatch.setattr(
         fused, "Kernel", lambda program, kernel=fused.Kernel: made.append(program) or kernel(program)
     )
-    x = np.random.default_rng(8).normal(size=(size, 2))
-
-    def one(m, x):
-        for _ in range(4):
-            x = jnp.sin(m[0] * x + x[::-1] * jnp.cos(m[1] * x)) + m[0]
-        return x * m[2]
-
-    given = np.array([1.1, 0.3, -0.7]), x
-    found = jax.jit(lambda *args: derivative(rbd.batch_map(one, (None, 0)), *args))(*given)
-    assert_same(found, jax.jit(lambda *args: derivative(jax.vmap(one, (None, 0)), *args))(*given), 1e-11)
+    given = np.array([1.1, 0.3, -0.7]), np.random.default_rng(8).normal(size=(size, 2))
+    found, expected = (
+        jax.jit(lambda *args, by=by: derivative(by(twisted, (None, 0)), *args))(*given)
+        for by in (rbd.batch_map, jax.vmap)
+    )
+    assert_same(found, expected, 1e-11)
     assert bool(made) == (jax.default_backend() == "gpu" or foreign.is_available())
 
 
@@ -293,11 +296,12 @@ def test_derivatives_of_long_loops(monkeypatch):
 
 def test_sums_in_parts(few):
     """Of the last lanes, beyond the last sample, nothing is added."""
-    model = rbd.load("pendulum")
-    q, v, tau = samples(model, 13)
-    loss = lambda mapped: lambda model: jnp.sum(mapped(model, q, v, tau) ** 2)
-    found = jax.jit(jax.grad(loss(rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0)))))(model)
-    expected = jax.jit(jax.grad(loss(jax.vmap(rbd.inverse_dynamics, (None, 0, 0, 0)))))(model)
+    x = np.random.default_rng(8).normal(size=(13, 2))
+    loss = lambda mapped: lambda m: jnp.sum(mapped(m, x) ** 2)
+    found, expected = (
+        jax.jit(jax.grad(loss(by(twisted, (None, 0)))))(np.array([1.1, 0.3, -0.7]))
+        for by in (rbd.batch_map, jax.vmap)
+    )
     assert_same(found, expected, 1e-12)
 
 

@@ -24,6 +24,8 @@ for _ in range(12):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     jax.block_until_ready(square(x))
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    if faults[-1] < 7_000:  # one says it
+        break
 print(min(faults))
 """
 

@@ -99,9 +99,20 @@ def test_arrays_from_around_that_are_on_all_devices(report):
     )
 
 
+@pytest.fixture(scope="module")
+def slow_report():
+    return reported("slow")
+
+
 @pytest.mark.slow
-def test_identification_goes_on_from_all_devices():
-    assert reported("identify")["identified"] == 0
+def test_identification_goes_on_from_all_devices(slow_report):
+    assert slow_report["identified"] == 0
+
+
+@pytest.mark.slow
+def test_gradients_of_rollouts_are_summed_once(slow_report):
+    off, talks = slow_report["rollout gradient"]
+    assert off < 1e-12 and talks == [[], ["all-reduce"]]
 
 
 # On the one device that is here.

@@ -49,8 +49,8 @@ def tree():
 
 
 def samples(model, count=3, dtype=None):
-    drawn = jax.jit(jax.vmap(lambda key: rbd.random_configuration(model, key)))
-    q = np.asarray(drawn(jax.random.split(jax.random.key(0), count)))
+    keys = lambda: jax.random.split(jax.random.key(0), count)
+    q = np.asarray(jax.jit(lambda: jax.vmap(lambda key: rbd.random_configuration(model, key))(keys()))())
     v, a = np.random.default_rng(1).normal(size=(2, count, model.nv))
     return tuple(x if dtype is None else x.astype(dtype) for x in (q, v, a))
 
@@ -77,13 +77,20 @@ ARM = rbd.load("arm7")
 # It is the same function.
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "mass_matrix")) for name in FUNCTIONS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_same_function_on_an_arm(name):
-    function, given = getattr(rbd, name), FUNCTIONS[name](*samples(ARM))
-    fast = rbd.specialize(function, ARM)
-    both = jax.jit(jax.vmap(lambda *x: (fast(*x), function(ARM, *x))))
+    same_function(name, ARM)
+
+
+def test_same_function_on_a_chain():
+    same_function("mass_matrix", chain(2))
+
+
+def same_function(name, model):
+    function, given = getattr(rbd, name), FUNCTIONS[name](*samples(model))
+    fast = rbd.specialize(function, model)
+    both = jax.jit(jax.vmap(lambda *x: (fast(*x), function(model, *x))))
     for found, one in zip(*map(jax.tree.leaves, both(*given)), strict=True):
         assert_close(found, one, 1e-11)
 
@@ -127,7 +134,8 @@ def test_joints_that_move_by_themselves():
     "kinds",
     [
         pytest.param([joints.Revolute] * 8, id="hinges", marks=pytest.mark.slow),
-        pytest.param([joints.Revolute, joints.Prismatic] * 4, id="slides"),
+        pytest.param([joints.Revolute, joints.Prismatic] * 4, id="slides", marks=pytest.mark.slow),
+        pytest.param([joints.Revolute, joints.Prismatic] * 2, id="two slides"),
     ],
 )
 def test_special_geometries(kinds):
@@ -213,6 +221,7 @@ def test_bad_input_is_refused_as_by_the_function():
         jax.jit(lambda model: rbd.specialize(rbd.gravity_force, model)(jnp.zeros(7)))(ARM)
 
 
+@pytest.mark.slow
 def test_what_does_not_move():
     builder = rbd.ModelBuilder(name="still")
     builder.add_body("block", "world", rbd.joints.Fixed(), None, rbd.Inertia.sphere(1.0, 0.1))
@@ -274,7 +283,8 @@ def test_table_10_1(n):
 FACTOR_AND_SOLVE = lambda n: (n**3 / 6 + 3 * n**2 / 2 - 2 * n / 3, n**3 / 6 + n**2 - 7 * n / 6)
 
 
-@pytest.mark.parametrize("n", [3, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 6])
 def test_table_10_1_factor_and_solve(n):
     """F&S, but for n multiplications: with the reciprocals of the pivots there are n divisions and not n (n + 1) / 2."""
     model, random = chain(n), np.random.default_rng(0)
@@ -302,6 +312,7 @@ def test_forward_dynamics_costs_less_than_its_parts():
     assert all(x < sum(y) for x, y in zip(found, zip(*parts(7))))
 
 
+@pytest.mark.slow
 def test_branches():
     """Eqs. 10.4 to 10.12: of two children one has Denavit and Hartenberg's frames. A binary tree of seven general hinges."""
     random = np.random.default_rng(0)
@@ -321,6 +332,7 @@ def test_branches():
     assert_close(jax.jit(rbd.specialize(rbd.mass_matrix, model))(q), rbd.mass_matrix(model, q), 1e-11)
 
 
+@pytest.mark.slow
 def test_costs_of_the_arm():
     """Axes that are parallel or at right angles: far below the general chain's 543 multiplications."""
     q, v, a = sample(ARM)
@@ -330,6 +342,7 @@ def test_costs_of_the_arm():
     assert found[0] <= 200
 
 
+@pytest.mark.slow
 def test_table_10_2():
     """Its parts between frames of Denavit and Hartenberg: a vector 20 m + 12 a, an inertia 32 m + 33 a (before eq. 10.3)."""
     c, s = np.cos(0.4), np.sin(0.4)

@@ -85,7 +85,7 @@ def test_sizes_and_mass(model_of, name):
     scope="module",
     params=[
         # The one with every family takes a minute to compile.
-        pytest.param(name, marks=() if name in ("cartpole", "arm7") else pytest.mark.slow)
+        pytest.param(name, marks=() if name == "cartpole" else pytest.mark.slow)
         for name in robots.NAMES
     ],
 )

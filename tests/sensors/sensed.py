@@ -1,5 +1,6 @@
 """A mechanism with a sensor of every kind that MuJoCo has too, and its readings there."""
 
+import jax
 import mujoco
 import numpy as np
 
@@ -75,10 +76,11 @@ def theirs(mj_model, to, states, *, constrained: bool):
     """MuJoCo's `sensordata` in states `q, v, tau`, a row each; quaternions with `w >= 0`, as ours are."""
     off = mujoco.mjtDisableBit
     mj_model.opt.disableflags = int(off.mjDSBL_CONTACT) | (0 if constrained else int(off.mjDSBL_CONSTRAINT))
+    there = jax.jit(lambda q, v, tau: (to.configuration(q), to.velocity(q, v), to.force(q, tau)))
     data, rows = mujoco.MjData(mj_model), []
-    for q, v, tau in zip(*states):
-        data.qpos[:], data.qvel[:] = to.configuration(q), to.velocity(q, v)
-        data.qfrc_applied[:], data.time = to.force(q, tau), 1.5
+    for state in zip(*states):
+        data.qpos[:], data.qvel[:], data.qfrc_applied[:] = jax.device_get(there(*state))
+        data.time = 1.5
         mujoco.mj_forward(mj_model, data)
         mujoco.mj_forward(mj_model, data)  # its kinetic energy is that of the call before
         rows.append(upright(mj_model, np.array(data.sensordata)))

@@ -244,6 +244,7 @@ def test_edits_do_not_change_what_is_read(model, motion, readings):
         assert_close(twice[f"b/{name}"], named(readings)[name], 1e-10, name)
 
 
+@pytest.mark.slow
 def test_what_a_lock_takes_goes(model, motion):
     """Sensors of a locked joint go; the others read what they do in the same motion of the whole."""
     q, v, _ = motion
@@ -312,6 +313,7 @@ def test_derivatives_are_finite_everywhere(model):
     assert_each_close(read["nowhere"], np.zeros(3))
 
 
+@pytest.mark.slow
 def test_single_precision(model, motion, values):
     """To 1e-5 of the numbers of the sensor."""
     q, v, tau = (x.astype(np.float32) for x in motion)

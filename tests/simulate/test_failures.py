@@ -129,6 +129,36 @@ def test_constraints_that_cannot_be_satisfied(name):
         rbd.checked(lambda path: path)(path)
 
 
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 4])
+def test_where_states_are_lost_the_code_says_why(save_every):
+    """A loop that nothing holds opens where steps are long, and then the motion diverges; or it opens and the states stay."""
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0))
+    tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+    rod = rbd.Inertia.box(1.0, (1.0, 0.05, 0.05), (0.5, 0.0, 0.0))
+    builder.add_body("crank", "world", rbd.joints.Revolute(), inertia=rod)
+    builder.add_body("coupler", "crank", rbd.joints.Revolute(), tip, rod)
+    builder.add_body("follower", "world", rbd.joints.Revolute(), tip, rod)
+    builder.add_constraint(rbd.constraints.HingeLoop("coupler", tip, "follower", tip))
+    model = builder.build()
+
+    @jax.jit
+    @jax.vmap
+    def run(dt, open_by):
+        q = jnp.array([0.3, -0.3, 0.3]) + open_by * jnp.array([0.0, 1.0, 0.0])
+        start = rbd.State(q, jnp.array([5.0, -5.0, 5.0]))
+        return rbd.rollout(model, start, dt=dt, steps=40, save_every=save_every, stabilization=None)
+
+    path = jax.tree.map(np.asarray, run(np.array([0.01, 0.01, 0.3, 0.3]), np.array([0.0, 0.01, 0.0, 0.01])))
+    diverged = np.isin(path.code, [Result.DIVERGED, Result.NOT_FINITE])
+    assert diverged.tolist() == [False, False, True, True]
+    assert path.code[:2].tolist() == [Result.SUCCESS, Result.CONSTRAINTS_OPEN] and path.failed_step[1] == 0
+    assert (path.opening[1:] > 1e-3).all()
+    lost = np.isnan(path.q).all(axis=2)
+    assert (np.isnan(path.q).any(axis=2) == lost).all()
+    made = np.arange(0, 41, save_every)
+    assert (lost == (diverged[:, None] & (made > path.failed_step[:, None]))).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0.1, 10.0])
 def test_lengths_are_open_as_shares_of_the_reach(size):

@@ -53,15 +53,8 @@ def by_hand(name, steps, force):
     return np.array(ys)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("LinearlyImplicitEuler", marks=pytest.mark.slow),
-        pytest.param("BDF1", marks=pytest.mark.slow),
-        pytest.param("BDF2", marks=pytest.mark.slow),
-        "ImplicitMidpoint",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["LinearlyImplicitEuler", "BDF1", "BDF2", "ImplicitMidpoint"])
 def test_of_a_spring_and_a_damper(name):
     state = rbd.State(np.array([0.1]), np.array([-0.4]))
     path = rbd.rollout(spring_damper(), state, jnp.asarray(np.full((6, 1), 0.7)), dt=DT, scheme=scheme(name))

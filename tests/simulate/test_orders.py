@@ -68,10 +68,8 @@ def test_there_is_nothing_else():
     assert {x for x in classes - listed if not inspect.isabstract(x)} == {room.Adaptive, room.RKMK45}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(x, marks=() if x == "RKMK2" else pytest.mark.slow) for x in (*EXPLICIT, *IMPLICIT)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*EXPLICIT, *IMPLICIT])
 def test_of_a_top_whose_pivot_is_shaken(name):
     """The fast heavy top; stages must also be at the right times.
 

@@ -158,6 +158,7 @@ def test_mass_springs():
     np.testing.assert_allclose(gain[-1] + kept[-1] - kept[0], scene.energy, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_hyper_reduced():
     """One variable for three proportional angles, in place of constraints: the same energy of the reference.
 

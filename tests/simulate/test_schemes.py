@@ -146,6 +146,7 @@ def test_energy_of_the_semi_implicit_scheme_does_not_drift():
     assert abs(end.mean() - start.mean()) < 0.1 * np.ptp(start)
 
 
+@pytest.mark.slow
 def test_one_step_of_the_midpoint_variational_scheme():
     """trep's single step of a pendulum with a torque, which trep applies at the start of the step."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -9.8))

@@ -121,9 +121,8 @@ def test_matrices_are_those_of_differentiation():
     check(model, rbd.State(q, v, zeros(0)), rbd.LieEuler(), references=(differentiated,))
 
 
-@pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=() if name == "revolute" else pytest.mark.slow) for name in FAMILIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_of_joints(family):
     builder = rbd.ModelBuilder(name=family)
     builder.add_body("arm", joint=rbd.joints.Revolute((0.3, 1.0, 0.0)), inertia=INERTIA, damping=0.2)

@@ -103,22 +103,25 @@ def _numbers(tree):
     return [jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x for x in leaves]
 
 
+def at(*numbers):
+    """An action."""
+    return jax.device_put(np.array(numbers))
+
+
 def test_steps_are_those_of_the_simulation(task):
     """A step is `rbd.step` of the model of the episode, under the action, in as many substeps."""
     state = task.reset(jax.random.key(0))
-    model = task.situation(state).model
+    model = jax.jit(lambda state: task.situation(state).model)(state)
     assert not np.array_equal(model.inertias.mass, CART.inertias.mass)
-    after = task.step(state, jnp.array([0.5]))
-    expected = rbd.step(model, state.state, rbd.Controls(jnp.array([10.0])), dt=0.02, substeps=2)
+    after, push = task.step(state, at(0.5)), rbd.Controls(at(10.0))
+    expected = rbd.step(model, state.state, push, dt=0.02, substeps=2)
     assert_each_close((after.state.q, after.state.v), (expected.q, expected.v))
-    half = rbd.step(model, state.state, rbd.Controls(jnp.array([10.0])), dt=0.01)
-    assert_each_close(rbd.step(model, half, rbd.Controls(jnp.array([10.0])), dt=0.01).q, expected.q)
+    half = rbd.step(model, state.state, push, dt=0.01)
+    assert_each_close(rbd.step(model, half, push, dt=0.01).q, expected.q)
     assert_each_close(after.reward, sum(after.metrics.values()))
     assert int(after.steps) == 1 and not state.done and not after.done
     # What is beyond is cut off.
-    assert_each_close(
-        task.step(state, jnp.array([7.0])).observation, task.step(state, jnp.array([1.0])).observation
-    )
+    assert_each_close(task.step(state, at(7.0)).observation, task.step(state, at(1.0)).observation)
 
 
 def test_time_that_is_over_truncates_and_falling_terminates(task, unroll):
@@ -310,8 +313,8 @@ def test_a_model_that_moves_in_few_variables():
 
     reduced = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -y]), 1)
     state = Turn(reduced, dt=0.01, randomization=rbd.tasks.scaled_masses(2.0, 2.0)).reset(jax.random.key(0))
-    state = Turn(reduced, dt=0.01).step(state, jnp.ones(1))
-    assert state.code == 0 and state.state.v > 0 and state.metrics == {}
+    state = Turn(reduced, dt=0.01).step(state, at(1.0))
+    assert int(state.code) == 0 and float(np.asarray(state.state.v)[0]) > 0 and state.metrics == {}
     with pytest.raises(ValueError, match="moves in a few variables; ask `now.model`"):
         Turn(reduced, dt=0.01).situation(state).motion  # noqa: B018
 

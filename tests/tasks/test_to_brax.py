@@ -25,16 +25,16 @@ def test_it_has_what_brax_asks_for(env):
 
 def test_steps_are_those_of_the_task(env):
     state, expected = env.reset(jax.random.PRNGKey(3)), env.task.reset(jax.random.PRNGKey(3))
-    state.info["kept"], state.metrics["mine"] = jnp.ones(()), jnp.ones(())
-    for action in (0.5, -1.0):
-        state, expected = env.step(state, jnp.array([action])), env.task.step(expected, jnp.array([action]))
+    state.info["kept"], state.metrics["mine"] = np.ones(()), np.ones(())
+    for action in jax.device_put([np.array([0.5]), np.array([-1.0])]):
+        state, expected = env.step(state, action), env.task.step(expected, action)
     assert_each_close((state.obs, state.reward), (expected.observation, expected.reward))
     assert state.info["kept"] == state.metrics["mine"] == 1 and "upright" in state.metrics
     # Falling off the rail is an end; that time is over is for Brax to say.
     task = tasks.load("cartpole", substeps=1, episode_length=1)
     short = tasks.to_brax(task)
     assert short.step(short.reset(jax.random.PRNGKey(0)), jnp.zeros(1)).done == 0
-    far = eqx.tree_at(lambda s: s.pipeline_state.state.q, state, jnp.array([2.5, 0.0]))
+    far = eqx.tree_at(lambda s: s.pipeline_state.state.q, state, np.array([2.5, 0.0]))
     assert env.step(far, jnp.zeros(1)).done == 1
 
 

@@ -230,8 +230,9 @@ def test_axes_that_are_given_are_drawn_into(cases):
         rbd.plot.positions(model, path, axes=figure.add_subplot())
 
 
-def test_what_failed_is_shown_up_to_there(cases, tmp_path):
-    model, path = cases["mixed, a batch"]
+def test_what_failed_is_shown_up_to_there():
+    model = rbd.load("double_pendulum")
+    path = path_of(model, (2, 3))
     broken, codes = np.array(path.q), np.array(path.code)
     broken[1, 2, 7:] = np.nan
     codes[1, 2] = 1

@@ -249,6 +249,7 @@ def frames_drawn(page, seconds):
     return (page.page.evaluate(drawn) - begin) / (time.monotonic() - start)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_frame_is_little_to_draw_and_to_send(waving, opened):
     model, _ = waving

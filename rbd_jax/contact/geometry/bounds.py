@@ -7,6 +7,7 @@ import functools
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..._array import by_numpy
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Sphere
 from .cores import core
 from .vectors import length, unit
@@ -37,7 +38,7 @@ def bounding_sphere(geometry: Geometry) -> Ball:
 
 
 def _centred(radius: Float[Array, ""]) -> Ball:
-    return jnp.zeros(3, radius.dtype), radius
+    return by_numpy(lambda xp: xp.zeros(3, radius.dtype)), radius
 
 
 @bounding_sphere.register

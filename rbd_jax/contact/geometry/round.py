@@ -95,7 +95,7 @@ def _within(q: Float[Array, "n"]) -> tuple[Number, Float[Array, "n"]]:
 def point_box(x: Vector, half_sizes: Vector) -> tuple[Number, Vector]:
     """The signed distance of a point from a box about the origin, and its gradient."""
     sign = jnp.where(x < 0, -jnp.ones_like(x), jnp.ones_like(x))
-    distance, outward = _within(jnp.abs(x) - half_sizes)
+    distance, outward = _within(sign * x - half_sizes)
     return distance, sign * outward
 
 
@@ -111,7 +111,7 @@ def sphere_cylinder(a: Sphere, at_a: Transform, b: Cylinder, at_b: Transform) ->
     radial = unit(flat, jnp.asarray([1, 0], x.dtype))
     size = dot(flat, radial)
     up = jnp.where(x[2] < 0, -jnp.ones_like(size), jnp.ones_like(size))
-    apart, outward = _within(jnp.stack([size - b.radius, jnp.abs(x[2]) - b.half_length]))
+    apart, outward = _within(jnp.stack([size - b.radius, up * x[2] - b.half_length]))
     outward = jnp.stack([outward[0] * radial[0], outward[0] * radial[1], outward[1] * up])
     return _of_ball(a.radius, apart, -matvec(at_b.rotation, outward), at_a)
 

@@ -44,7 +44,8 @@ def solve_cone(
 ) -> ContactForces:
     """With `λ₀ ≥ √(Σ (λᵢ / μᵢ)²)` for each contact, μ its `friction` in each direction across; zero where it has none.
 
-    Differentiable by all of the problem, in both modes and to any order (at zero friction one-sided).
+    Differentiable by all of the problem, in both modes and to any order. By friction that is zero the derivative of the forces across is
+    zero: which way they would point is not determined.
 
     **Arguments**
 

@@ -79,7 +79,10 @@ def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | Non
     """The solution that Lemke's pivots lead to, for any M. Ties are broken by the lexicographic rule: it does not cycle.
 
     Where the pivots end on a ray the code says `INFEASIBLE`. That is so if M is positive semidefinite; for other M there may be a
-    solution that these pivots do not find. Derivatives are those of the equations with the same forces zero.
+    solution that these pivots do not find.
+
+    Derivatives are those of the equations with the final basis: of each force and its slack, the one outside the basis stays
+    zero. Where both are zero several bases have this solution, with different derivatives; the pivots end in one of them.
 
     **Arguments**
 
@@ -93,23 +96,23 @@ def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | Non
         return _nothing(d)
     limit = 50 + 10 * d.shape[0] if max_pivots is None else max_pivots
     known_M, known_d = lax.stop_gradient((M, d))
-    force, iterations, code = remembered(_pivoted(known_M, known_d, limit))
-    solved = code == Code.SOLVED
-    # What is not in the basis is exactly zero.
-    w = jnp.where(force > 0, force, jnp.minimum(-matvec(known_M, force) - known_d, 0))
-    w = jnp.where(solved, held(_difference)((M, d), w), 0)
-    return LCP(jnp.maximum(w, 0), jnp.maximum(-w, 0), iterations, code)
+    force, pushes, iterations, code = remembered(_pivoted(known_M, known_d, limit))
+    basic = pushes * force + (1 - pushes) * jnp.maximum(matvec(known_M, force) + known_d, 0)
+    basic = jnp.where(code == Code.SOLVED, held(_difference)((M, d, pushes), basic), 0)
+    return LCP(pushes * basic, (1 - pushes) * basic, iterations, code)
 
 
-def _difference(w, problem):
-    """`M λ + d - ζ` with λ and -ζ the positive and the negative part of w."""
-    M, d = problem
-    force = jnp.where(w > 0, w, 0)
-    return matvec(M, force) + d - (force - w)
+def _difference(basic, problem):
+    """`M λ + d - ζ`, of the forces and slacks in the basis; the others are zero."""
+    M, d, pushes = problem
+    return matvec(M, pushes * basic) + d - (1 - pushes) * basic
 
 
 def _pivoted(M, d, limit):
-    """Lemke's tableau `[1, -M, -1, d]` of the equations `ζ - M λ - z₀ = d`; its columns are ζ, λ, z₀ and the right side."""
+    """The forces, which of them are in the final basis (1, else 0), the number of pivots and the code.
+
+    Lemke's tableau is `[1, -M, -1, d]`, of the equations `ζ - M λ - z₀ = d`; its columns are ζ, λ, z₀ and the right side.
+    """
     n, dtype = d.shape[0], d.dtype
     covering, right = 2 * n, 2 * n + 1
     size = jnp.max(jnp.abs(M))
@@ -169,6 +172,6 @@ def _pivoted(M, d, limit):
     start = tableau, basis, left + n, jnp.where(done, 0, 1).astype(jnp.int32), code
     tableau, basis, _, count, code = lax.while_loop(goes_on, step, start)
     values = jnp.maximum(tableau[:, right], 0) * scale / jnp.where(size > 0, size, 1)
-    mine = basis[None, :] == (n + whole(n))[:, None]
+    mine = ~done & (basis[None, :] == (n + whole(n))[:, None])
     force = jnp.sum(jnp.where(mine, values[None, :], 0), axis=1)
-    return jnp.where(done, 0, force), count, code
+    return force, jnp.any(mine, axis=1).astype(dtype), count, code

@@ -81,7 +81,7 @@ def staggered_projections(
     The rounds end when α changes no more, and Newton's method on both problems at once takes out what is left. Differentiable by
     all of it, in both modes. There need not be a solution, and there may be several; where the rounds go on without end the
     code says so. Where normal impulses are not unique (more contacts than hold a body) neither is friction: which solution the
-    rounds find is not differentiated. Compare `solve_cone`, which always ends, at a velocity that is unique.
+    rounds find is not differentiated. By friction that is zero the derivative of the tangential impulse is zero. Compare `solve_cone`, which always ends, at a velocity that is unique.
 
     **Arguments**
 

@@ -153,8 +153,11 @@ def _pushing(like):
 
 def _cut(own: Rows | Coordinates, miss):
     force = -own.stiffness * miss
-    # Not a clip, whose derivative at the ends is neither that of one piece nor that of the other.
-    return jnp.where(force <= own.low, own.low, jnp.where(force >= own.high, own.high, force))
+    # At an end a row is not held (see `_held`), so this is not `clamped`, whose derivative there is the one from inside. Where
+    # both ends are one, as without friction, and the force is there, neither end pushes.
+    idle = (force == own.low) & (force == own.high)
+    force = jnp.where(force <= own.low, own.low, jnp.where(force >= own.high, own.high, force))
+    return jnp.where(idle, lax.stop_gradient(force), force)
 
 
 def _held(own: Rows | Coordinates, miss):

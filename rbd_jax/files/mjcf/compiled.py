@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from ..._array import from_numpy
 from ...spatial import Transform
 from ..placement import rotation_matrix as rotation_matrix
 
@@ -54,7 +54,7 @@ def geom_frame(compiled, geom) -> Transform:
     if near == INERTIAL:
         position = compiled.body_ipos[body]
     rotation = np.eye(3) if near in (BODY, BODY_AXES) else rotation_matrix(turn)
-    return Transform(jnp.asarray(rotation), jnp.asarray(np.zeros(3) if near == BODY else np.array(position)))
+    return Transform(from_numpy(rotation), from_numpy(np.zeros(3) if near == BODY else np.array(position)))
 
 
 def carrier_of(compiled, body: int) -> int:

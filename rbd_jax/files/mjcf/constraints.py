@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ..._array import from_numpy
 from ...loops import Connect, Constraint, CoordinateCoupling, Weld
 from ...spatial import Transform
 from .compiled import body_names, carrier_of, joint_names, rotation_matrix
@@ -92,6 +92,6 @@ def _ends(mujoco, compiled, equality: int) -> list[tuple[int, Transform]]:
     else:
         ends = zip(ids, (data[6:10], unturned), (data[3:6], data[:3]))
     return [
-        (int(body), Transform(jnp.asarray(rotation_matrix(quat)), jnp.asarray(pos)))
+        (int(body), Transform(from_numpy(rotation_matrix(quat)), from_numpy(np.array(pos))))
         for body, quat, pos in ends
     ]

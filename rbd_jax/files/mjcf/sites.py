@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
+from ..._array import from_numpy
 from ...shapes import Site
 from ...spatial import Transform
 from .compiled import body_names, names_of, rotation_matrix
@@ -22,8 +22,8 @@ def sites_of(compiled) -> list[Site]:
             name,
             bodies[compiled.site_bodyid[index]],
             Transform(
-                jnp.asarray(rotation_matrix(compiled.site_quat[index])),
-                jnp.asarray(np.array(compiled.site_pos[index])),
+                from_numpy(rotation_matrix(compiled.site_quat[index])),
+                from_numpy(np.array(compiled.site_pos[index])),
             ),
         )
         for index, name in enumerate(site_names(compiled))

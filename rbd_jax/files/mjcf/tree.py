@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ... import joints
@@ -76,7 +75,7 @@ def _joint(compiled, joint: int) -> joints.Joint:
     if kind == BALL:
         return joints.Spherical()
     family = joints.Prismatic if kind == SLIDE else joints.Revolute
-    return family(jnp.asarray(compiled.jnt_axis[joint]))
+    return family(np.array(compiled.jnt_axis[joint]))
 
 
 def _unturned(compiled, joint: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..._arguments import number
 from ..._array import clamped
+from .._one_sided import rises
 
 
 class Activation(eqx.Module):
@@ -81,10 +82,10 @@ class MuscleActivation(Activation):
     def rate(self, control, activation):
         rising, falling, smoothing = self.numbers
         missing = clamped(control, 0, 1) - activation
-        share = 0.5 + 1.5 * jnp.clip(activation, 0, 1)
+        share = 0.5 + 1.5 * clamped(activation, 0, 1)
         rising, falling = rising * share, falling / share
         sharp = smoothing <= 0
-        x = jnp.clip(missing / jnp.where(sharp, 1, smoothing) + 0.5, 0, 1)
+        x = clamped(missing / jnp.where(sharp, 1, smoothing) + 0.5, 0, 1)
         x = x * x * x * (3 * x * (2 * x - 5) + 10)
-        x = jnp.where(sharp, (missing > 0).astype(x.dtype), x)
+        x = jnp.where(sharp, rises(missing, activation).astype(x.dtype), x)
         return missing / (falling + (rising - falling) * x)

@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._arguments import configuration, takes, velocity
-from ..._array import clamped, gather, sum_rows
+from ..._array import at_least, by_numpy, clamped, gather, sum_rows
 from ...dynamics import Motion
 from ...model import Model
 from .._force import Force
+from ..own_state import relaxed
 from .actuator import Actuator
 from .transmission import Transmissions
 
@@ -38,9 +39,9 @@ class Drive(Force):
     def __init__(self, actuators: Sequence[Actuator], controls=None, activations=None):
         self.actuators = tuple(actuators)
         starts = [one.activation for one in self.actuators if one.activation is not None]
-        self.controls = jnp.zeros(len(self.actuators)) if controls is None else controls
+        self.controls = by_numpy(lambda xp: xp.zeros(len(self.actuators))) if controls is None else controls
         if activations is None:
-            activations = jnp.stack(starts) if starts else jnp.zeros(0)
+            activations = by_numpy(lambda xp, *starts: xp.stack(starts) if starts else xp.zeros(0), *starts)
         self.activations = activations
 
     @property
@@ -50,19 +51,30 @@ class Drive(Force):
     def holding(self, own):
         return self.changed(activations=own)
 
+    coupled = False
+
     def own_rate(self, motion):
+        return self._rate(motion)(self.activations.astype(motion.q.dtype))
+
+    def own_after(self, motion, v, step):
+        return relaxed(self._rate(motion), self.activations.astype(motion.q.dtype), step)
+
+    def _rate(self, motion: Motion) -> Callable[[Float[Array, "na"]], Float[Array, "na"]]:
+        """The rates as a function of the activations; each depends on its own activation."""
         chosen = self._active
         if not len(chosen):
-            return jnp.zeros(0, motion.q.dtype)
+            return lambda activations: jnp.zeros(0, motion.q.dtype)
         active = [self.actuators[i] for i in chosen]
         controls = gather(self._controls(motion), chosen)
-        activations = self.activations.astype(motion.q.dtype)
-        rates = _each(
-            [one.dynamics for one in active], lambda one, u, a: one.rate(u, a), controls, activations
-        )
         low, high = self._ranges(active, "activation_range", motion)
-        leaves = ((activations >= high) & (rates > 0)) | ((activations <= low) & (rates < 0))
-        return jnp.where(leaves, 0, rates)
+        dynamics = [one.dynamics for one in active]
+
+        def rate(activations):
+            rates = _each(dynamics, lambda one, u, a: one.rate(u, a), controls, activations)
+            leaves = ((activations >= high) & (rates > 0)) | ((activations <= low) & (rates < 0))
+            return jnp.where(leaves, 0, rates)
+
+        return rate
 
     def forces(self, motion: Motion) -> Float[Array, "nu"]:
         """What each exerts along its length."""
@@ -101,7 +113,7 @@ class Drive(Force):
 
         def along(slope):
             own = motion.resistance_along(joints, -square * gather(slope, np.array(chosen)))
-            return jnp.where(free, jnp.maximum(own, 0), 0)
+            return jnp.where(free, at_least(own, 0), 0)
 
         return along(by_rate), along(by_length)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..._arguments import number
-from ..._array import is_known
+from ..._array import by_numpy, is_known
 from ..._errors import ModelError
 
 
@@ -59,7 +59,8 @@ class Affine(Law):
 
     def __init__(self, constant: Any = 0.0, by_length: Any = 0.0, by_rate: Any = 0.0):
         given = {"constant": constant, "by_length": by_length, "by_rate": by_rate}
-        self.coefficients = jnp.stack([number("Affine", name, value) for name, value in given.items()])
+        coefficients = [number("Affine", name, value) for name, value in given.items()]
+        self.coefficients = by_numpy(lambda xp, *coefficients: xp.stack(coefficients), *coefficients)
 
     def __call__(self, length, rate):
         c = self.coefficients

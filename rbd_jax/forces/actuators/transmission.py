@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._arguments import names, number
-from ..._array import cross, dot, gather, is_known, matvec, sum_rows, vecmat, with_precision
+from ..._array import by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat, with_precision
 from ..._errors import ModelError
 from ...dynamics import Motion
 from ...dynamics.sites import frames_on
@@ -474,7 +474,7 @@ def checked_gear(owner: str, gear) -> Float[Array, "k"]:
         raise ModelError(
             f"{owner}: gear has shape {shape}; it is one number, or one for each degree of freedom"
         )
-    gear = number(owner, "gear", gear, shape).reshape(-1)
+    gear = by_numpy(lambda _, gear: gear.reshape(-1), number(owner, "gear", gear, shape))
     if is_known(gear) and not np.any(np.asarray(gear)):
         raise ModelError(f"{owner}: gear is zero, so it would do nothing; give the ratio, or leave it out")
     return gear
