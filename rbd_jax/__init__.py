@@ -413,7 +413,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-from ._interrupts import watch_command_line as _watch_command_line
+from ._core.interrupts import watch_command_line as _watch_command_line
 
 
 _watch_command_line()  # before what takes seconds to import
@@ -442,19 +442,19 @@ from . import (
     simulate as simulate,
     spatial as spatial,
 )
-from ._checked import checked as checked
-from ._errors import (
+from ._core.checked import checked as checked
+from ._core.errors import (
     ModelError as ModelError,
     ModelWarning as ModelWarning,
     UnknownNameError as UnknownNameError,
 )
-from ._operations import Operations as Operations, count_operations as count_operations
-from ._showing import played_by as _played_by
+from ._core.showing import played_by as _played_by
 from .checkpoints import (
     Checkpoint as Checkpoint,
     CheckpointError as CheckpointError,
     CheckpointWarning as CheckpointWarning,
 )
+from .compiler.cost import Operations as Operations, count_operations as count_operations
 from .constraints import (
     ReducedModel as ReducedModel,
     assemble as assemble,
@@ -626,7 +626,7 @@ if _TYPE_CHECKING:
         learn as learn,
         tasks as tasks,
     )
-    from ._callable import CallablePackage as _CallablePackage
+    from ._core.callable import CallablePackage as _CallablePackage
     from .plot import page as _page
     from .tasks import Task as Task
     from .view import save_html as save_html, save_video as save_video, view as _view

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import rbd_jax as rbd
-from rbd_jax._simplify import Program
+from rbd_jax.compiler.scalarize import Program
 
 
 X, Y = jnp.array([0.7, -1.3, 2.0]), jnp.array([0.5, 0.0, -2.0])

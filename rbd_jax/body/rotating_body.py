@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import accuracy, as_array
-from .._array import dot, is_known, matvec
-from .._errors import ModelError, ModelWarning
+from .._core.arguments import accuracy, as_array
+from .._core.array import dot, is_known, matvec
+from .._core.errors import ModelError, ModelWarning
 from ..model.faults import triangle_fault
 
 

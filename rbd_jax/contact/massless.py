@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
+from .._core.arguments import names, number
 from ..model import Model
 from ..spatial import Attached, Transform
 

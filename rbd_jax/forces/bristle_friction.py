@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import dot
+from .._core.arguments import names, number
+from .._core.array import dot
 from ._force import Force
 
 

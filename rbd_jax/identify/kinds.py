@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names
-from .._array import blocks, dot, gather, is_known, matmul, matvec, transpose
+from .._core.arguments import names
+from .._core.array import blocks, dot, gather, is_known, matmul, matvec, transpose
 from ..lie import SE3
 from ..model import Model
 from ..spatial import Inertia, Transform

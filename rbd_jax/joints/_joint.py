@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._array import matvec
+from .._core.array import matvec
 from ..spatial import Transform, planar
 from ..spatial.transform import body_twist
 

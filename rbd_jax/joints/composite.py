@@ -12,8 +12,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .._arguments import instance
-from .._array import matvec, transpose
+from .._core.arguments import instance
+from .._core.array import matvec, transpose
 from ..spatial import Transform, cross_motion
 from ._joint import Joint
 from .prismatic import Prismatic

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from .._array import matvec
+from .._core.array import matvec
 from ..lie import SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint

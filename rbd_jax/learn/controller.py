@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import instance
+from .._core.arguments import instance
 from ..simulate import State
 from ..tasks import Situation, Task, TaskState
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import instance
-from .._compile import compiled
-from .._files import whole_file
+from .._core.arguments import instance
+from .._core.files import whole_file
+from .._core.jit import compiled
 from ..tasks import Task
 from .network import Network, Normalization
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, number
+from .._core.arguments import as_array, number
 from ..spatial import no_frames
 from .constraint import Constraint
 

@@ -2,7 +2,7 @@
 
 import jax
 
-from .._array import is_known
+from .._core.array import is_known
 from ..joints import InPlane
 from .model import Model
 

@@ -23,9 +23,9 @@ from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from .._arguments import instance
-from .._compile import is_number
-from .._devices import in_use, set_devices
+from .._core.arguments import instance
+from .._core.devices import in_use, set_devices
+from .._core.jit import is_number
 from .fastest import in_fastest_form
 
 
@@ -309,7 +309,7 @@ def _first(mesh: Mesh | None, *others: Callable[[], Any]):
 
 
 def _check_fused(owner: str, platform: str) -> None:
-    from .._foreign import is_available
+    from ..compiler.cpu.xla_ffi import is_available
 
     if platform not in ("cpu", "gpu"):
         raise ValueError(

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._files import whole_file
-from .._lanes import Program, has_rules, one_by_one, side_by_side
-from .._mapped import Program as OneOperation, mapped
+from .._core.files import whole_file
+from ..compiler.lanes import Program, has_rules, one_by_one, side_by_side
+from ..compiler.primitive import Program as OneOperation, mapped
 
 
 #: So many numbers side by side: four registers of eight double ones, two of sixteen single ones. With fewer the compiler leaves

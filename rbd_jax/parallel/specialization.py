@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import is_known
-from .._rules import custom_jvp
-from .._simplify import Program
+from .._core.array import is_known
+from .._core.derivatives import custom_jvp
+from ..compiler.scalarize import Program
 from ..dynamics import (
     bias_force,
     forward_dynamics,

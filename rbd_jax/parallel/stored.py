@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._files import whole_file
+from .._core.files import whole_file
 from ..checkpoints import Checkpoint, CheckpointError, Run
 from ..constraints import Stabilization
 from ..simulate import Acting, Scheme, Simulated, State, Trajectory

@@ -29,9 +29,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import is_known
-from .._implicit import moving_arguments
-from .._rules import custom_jvp
+from .._core.array import is_known
+from .._core.derivatives import custom_jvp
+from .._core.implicit import moving_arguments
 
 
 #: So many passes change all that is refuted; the next ones only the first.

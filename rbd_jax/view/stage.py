@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from .._compile import compiled
+from .._core.jit import compiled
 from ..constraints.reactions import frame_wrenches
 from ..model import Model
 from ..sensors import Readings

@@ -9,7 +9,7 @@ from support import assert_close, quotient
 
 import rbd_jax as rbd
 from rbd_jax import joints
-from rbd_jax._simplify import Program
+from rbd_jax.compiler.scalarize import Program
 from rbd_jax.dynamics import body_coordinates
 from rbd_jax.parallel.specialization import IN_BODY_COORDINATES
 

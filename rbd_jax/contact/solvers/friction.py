@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..._array import matmul, matvec, transpose, vecmat
+from ..._core.array import matmul, matvec, transpose, vecmat
 from ._conic import Point, Problem, solve_conic
 from .codes import Code
 from .lcp import solve_lcp

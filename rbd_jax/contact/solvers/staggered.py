@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..._array import dot, matmul, matvec, transpose, vecmat
-from ..._implicit import remembered
+from ..._core.array import dot, matmul, matvec, transpose, vecmat
+from ..._core.implicit import remembered
 from . import _conic
 from ._conic import Point, Problem, held, refined, solve_conic
 from .codes import Code

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import joints
-from ..._array import with_numpy_leaves
+from ..._core.array import with_numpy_leaves
 from ...model import Body
 from ...spatial import Inertia, Transform
 from .compiled import BALL, FREE, HINGE, SLIDE, body_names, joint_names, rotation_matrix, unused

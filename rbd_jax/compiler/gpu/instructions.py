@@ -18,7 +18,7 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ._scalars import Scalars
+from ..expressions import Scalars
 
 
 #: Types of numbers, and the letters of registers that hold them. Truth values enter and leave as whole numbers.

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ._instructions import Arithmetic, has_lowering, instruction, run
-from ._scalars import Scalars
+from .expressions import Scalars
+from .gpu.instructions import Arithmetic, has_lowering, instruction, run
 
 
 #: Samples of a block: the threads of a warp. Kernels that need all registers are given more of them by more blocks.

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from ._jaxprs import of_scan
+from .jaxprs import of_scan
 
 
 @dataclass(frozen=True)

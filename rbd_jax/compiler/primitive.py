@@ -1,6 +1,6 @@
 """A function of one sample, of each sample of a batch, as one operation of JAX: its form is chosen when it is compiled.
 
-A kernel (`rbd_jax._fused`) takes a second or more to be made. As an operation it is made only of what is compiled, and for what
+A kernel (`rbd_jax.compiler.kernel`) takes a second or more to be made. As an operation it is made only of what is compiled, and for what
 that is compiled for: a processor, or a GPU. Its derivatives are such operations too, of the function's derivative: forward of
 its tangents, and in reverse of the pullback, which begins with the samples again. What all samples share has as its derivative
 the sum over them.
@@ -157,8 +157,8 @@ class Program:
         The way back begins again with the samples, which pays for kernels alone: where there is none, and back through long
         loops, it takes longer than to have kept what is needed.
         """
-        from ._fused import is_worth_it
-        from ._kernel_program import has_loops
+        from .fusing import has_loops
+        from .kernel import is_worth_it
 
         platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
         return not has_loops(self.closed.jaxpr) and is_worth_it(self, platform)
@@ -181,8 +181,8 @@ class Program:
 
     def on(self, platform: str | None, *args) -> list:
         """The results, as they are computed on a platform."""
-        from ._fused import Kernel, is_kernel, is_worth_it
-        from ._pieces import NoKernel
+        from .kernel import Kernel, is_kernel, is_worth_it
+        from .schedule import NoKernel
 
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
         if self.how == "interpret":

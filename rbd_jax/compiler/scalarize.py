@@ -27,9 +27,9 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import _entries as entries
-from ._jaxprs import of_scan, of_solve
-from ._scalars import Scalars, no_collection
+from . import indexing as entries
+from .expressions import Scalars, no_collection
+from .jaxprs import of_scan, of_solve
 
 
 #: Loops of up to so many rounds are unrolled; a longer one stays a loop, and what is in it stays as it is.

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ._array import as_jax, floating, floating_numpy, in_numpy, is_known
-from ._compile import compiled
-from ._errors import UnknownNameError, is_plain
+from .array import as_jax, floating, floating_numpy, in_numpy, is_known
+from .errors import UnknownNameError, is_plain
+from .jit import compiled
 
 
 F = TypeVar("F", bound=Callable)

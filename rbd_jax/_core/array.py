@@ -8,7 +8,7 @@ All functions broadcast over leading axes.
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,8 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from ._rules import custom_jvp
-from ._versions import NOTHING_TRACED, get_opaque_trace_state
+from .derivatives import custom_jvp
+from .versions import NOTHING_TRACED, get_opaque_trace_state
 
 
 T = TypeVar("T")
@@ -36,6 +36,11 @@ def dot(a: Float[Array, "*a n"], b: Float[Array, "*b n"]) -> Float[Array, "*c"]:
 def matvec(a: Float[Array, "*a m n"], x: Float[Array, "*b n"]) -> Float[Array, "*c m"]:
     """`A x`."""
     return jnp.einsum("...ij,...j->...i", a, x, precision=Precision.HIGHEST)
+
+
+def columnwise(function: Callable[[Any], Any], matrix: Array) -> Any:
+    """`function` of a vector, of each column of a matrix; its results are columns again."""
+    return jax.vmap(function, in_axes=1, out_axes=1)(matrix)
 
 
 def vecmat(x: Float[Array, "*b m"], a: Float[Array, "*a m n"]) -> Float[Array, "*c n"]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax import lax
 
-from ._pieces import NoKernel
+from ..schedule import NoKernel
 
 
 #: Types of numbers, as LLVM calls them. Truth values in memory are whole numbers.

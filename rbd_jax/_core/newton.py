@@ -17,9 +17,9 @@ from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float, Int
 
-from ._array import matvec
-from ._implicit import remembered
-from ._rules import custom_jvp
+from .array import matvec
+from .derivatives import custom_jvp
+from .implicit import remembered
 
 
 class Code(enum.IntEnum):

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ._array import times
+from .array import times
 
 
 def solve_positive(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:

@@ -32,7 +32,7 @@ class custom_jvp:
 def linear(function: Callable, *changes):
     """`function(*changes)`, of a function that is linear in them, as a rule works out a derivative.
 
-    Called plainly within a rule, what has a rule of its own (`rbd_jax._array.gather`) would be transposed without it.
+    Called plainly within a rule, what has a rule of its own (`rbd_jax._core.array.gather`) would be transposed without it.
     """
     return jax.jvp(function, jax.tree.map(jnp.zeros_like, changes), changes)[1]
 

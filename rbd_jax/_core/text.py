@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._array import is_known
+from .array import is_known
 
 
 #: Vectors of more numbers than this are shortened to the first and last ones.

@@ -20,8 +20,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
-from ._jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
-from ._rules import custom_jvp
+from .._core.derivatives import custom_jvp
+from .jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
 
 
 #: Sums of up to so many terms are written out: each term is one pass over the lanes.
@@ -111,22 +111,6 @@ def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
     return [x.reshape(chunks * lanes, *x.shape[2:])[:size] for x in results]
 
 
-def columnwise(function: Callable[[Any], Any], columns: Any) -> Any:
-    """`function` of a vector, of each column of a matrix: `jax.vmap(function, 1, 1)`, on a CPU with the columns as lanes."""
-    if jax.default_backend() != "cpu":
-        return jax.vmap(function, in_axes=1, out_axes=1)(columns)
-    program = Program.of(function, columns.T)
-    (result,) = _columns(program.jaxpr, program.consts, [columns])
-    return result
-
-
-@functools.partial(custom_jvp, nondiff_argnums=(0,))
-def _columns(jaxpr: Jaxpr, consts: list, columns: list) -> list:
-    lanes = Lanes(columns[0].shape[-1])
-    flags = dependent(jaxpr, (True,))
-    return lanes.spread(lanes.run(jaxpr, consts, columns, (True,)), flags, (True,) * len(flags))
-
-
 def derivative(one_by_one: Callable, program: Any, consts: list, samples: list, by_consts, by_samples):
     """The derivative of the same program, sample after sample, by what changes."""
     given, changes = [*consts, *samples], [*by_consts, *by_samples]
@@ -143,16 +127,6 @@ def derivative(one_by_one: Callable, program: Any, consts: list, samples: list, 
 
 side_by_side.defjvp(
     lambda jaxpr, lanes, primals, tangents: derivative(one_by_one, jaxpr, *primals, *tangents),
-    symbolic_zeros=True,
-)
-
-
-def _one_column_by_one(jaxpr: Jaxpr, consts: list, columns: list) -> list:
-    return jax.vmap(lambda *x: core.eval_jaxpr(jaxpr, consts, *x), in_axes=-1, out_axes=-1)(*columns)
-
-
-_columns.defjvp(
-    lambda jaxpr, primals, tangents: derivative(_one_column_by_one, jaxpr, *primals, *tangents),
     symbolic_zeros=True,
 )
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._interrupts import clearing_up
+from .interrupts import clearing_up
 
 
 @contextlib.contextmanager

@@ -10,11 +10,11 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from ._jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
-from ._lanes import dependent_results, ends_apart, of_rounds
-from ._pieces import KINDS, NoKernel, Piece, placed
-from ._scalars import Scalars
-from ._simplify import UNROLLED, Interpreter
+from .expressions import Scalars
+from .jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
+from .lanes import dependent_results, ends_apart, of_rounds
+from .scalarize import UNROLLED, Interpreter
+from .schedule import KINDS, NoKernel, Piece, placed
 
 
 #: A loop stays a loop if unrolled it would work on more entries of arrays than these; if it cannot stay one, up to so many more

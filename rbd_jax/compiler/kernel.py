@@ -1,14 +1,14 @@
 """A function of one sample as one kernel: every thread of a GPU has a sample, and what it computes stays on the chip.
 
-The program of one sample is taken apart into scalars, as `rbd_jax._simplify` does: arrays fall apart, short loops unroll, what
+The program of one sample is taken apart into scalars, as `rbd_jax.compiler.scalarize` does: arrays fall apart, short loops unroll, what
 is known folds. In the kernel each scalar is a vector of as many samples as a block has threads, one number in each. Arithmetic
-is written as instructions (`rbd_jax._instructions`); sines and the like, loads and stores are Pallas's.
+is written as instructions (`rbd_jax.compiler.gpu.instructions`); sines and the like, loads and stores are Pallas's.
 
 Long loops stay loops: what they carry are vectors, a row that they are given is read from memory in its round, and a row that
 they return is written in it. Rows are too many to be kept on chip, so what is made of them is made after the kernel, mapped by
 `jax.vmap`.
 
-On a processor the same scalars are machine code (`rbd_jax._machine_code`).
+On a processor the same scalars are machine code (`rbd_jax.compiler.cpu.routine`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 from jax import core, lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from ._foreign import is_available as is_compiled_here
-from ._instructions import is_available
-from ._jaxprs import PROGRAMS, aval_of, opened
-from ._kernel_program import Fusing, Later, Loop, entries, longest_product, may_be_one
-from ._machine_code import Routine
-from ._mapped import Program
-from ._pieces import BLOCK, NoKernel, Piece, placed
-from ._scalars import no_collection
+from .cpu.routine import Routine
+from .cpu.xla_ffi import is_available as is_compiled_here
+from .expressions import no_collection
+from .fusing import Fusing, Later, Loop, entries, longest_product, may_be_one
+from .gpu.instructions import is_available
+from .jaxprs import PROGRAMS, aval_of, opened
+from .primitive import Program
+from .schedule import BLOCK, NoKernel, Piece, placed
 
 
 #: Without being asked: programs of so many entries of arrays, which on a GPU compile about as fast as with `vmap`, and on a CPU

@@ -81,3 +81,8 @@ def suggest(name: str, known) -> str:
         return f"; did you mean {close[0]!r}?"
     listed = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
     return f"; there are: {listed}" if known else "; there are none"
+
+
+# They are shown by the name that users catch them by.
+for error in (ModelError, ModelWarning, UnknownNameError):
+    error.__module__ = "rbd_jax"

@@ -22,8 +22,8 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ._devices import compiled_for
-from ._versions import NOTHING_TRACED, DynamicJaxprTracer, get_opaque_trace_state
+from .devices import compiled_for
+from .versions import NOTHING_TRACED, DynamicJaxprTracer, get_opaque_trace_state
 
 
 F = TypeVar("F", bound=Callable)

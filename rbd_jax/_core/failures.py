@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ._rules import custom_jvp
+from .derivatives import custom_jvp
 
 
 T = TypeVar("T")

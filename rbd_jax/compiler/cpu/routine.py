@@ -1,7 +1,7 @@
 """A function of one sample as machine code of a processor, a sample in each lane of its vector registers.
 
-The scalars are those of a kernel for a GPU (`rbd_jax._fused`). Each is one vector instruction here (`rbd_jax._vectors`), written
-in the language of LLVM, which compiles it (`rbd_jax._foreign`). Nothing goes through memory but what registers do not hold, and
+The scalars are those of a kernel for a GPU (`rbd_jax.compiler.kernel`). Each is one vector instruction here (`rbd_jax.compiler.cpu.vectors`), written
+in the language of LLVM, which compiles it (`rbd_jax.compiler.cpu.xla_ffi`). Nothing goes through memory but what registers do not hold, and
 to compile takes a second or two: there are no arrays, no loops over them and no kernels.
 
 Long programs are written in parts, each a function of its own: the time that LLVM takes to allot registers and to order
@@ -18,12 +18,12 @@ from typing import Literal, NamedTuple
 import jax
 import numpy as np
 
-from ._foreign import compiled, function, register_bytes
-from ._kernel_program import Loop
-from ._pieces import Piece, depth_first
-from ._scalars import Scalars
-from ._threads import LEAST, count
-from ._vectors import TYPES, Vectors
+from ..expressions import Scalars
+from ..fusing import Loop
+from ..schedule import Piece, depth_first
+from .threads import LEAST, count
+from .vectors import TYPES, Vectors
+from .xla_ffi import compiled, function, register_bytes
 
 
 #: Programs of more scalars are long, and come in parts of so many; of still more, LLVM takes registers as they come.

@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 
-from ._pieces import NoKernel
-from ._threads import in_ranges
+from ..schedule import NoKernel
+from .threads import in_ranges
 
 
 #: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its extension, arguments and results, of
