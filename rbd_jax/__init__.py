@@ -454,7 +454,6 @@ from .checkpoints import (
     CheckpointError as CheckpointError,
     CheckpointWarning as CheckpointWarning,
 )
-from .compiler.cost import Operations as Operations, count_operations as count_operations
 from .constraints import (
     ReducedModel as ReducedModel,
     assemble as assemble,
@@ -627,6 +626,7 @@ if _TYPE_CHECKING:
         tasks as tasks,
     )
     from ._core.callable import CallablePackage as _CallablePackage
+    from .compiler import Operations as Operations, count_operations as count_operations
     from .plot import page as _page
     from .tasks import Task as Task
     from .view import save_html as save_html, save_video as save_video, view as _view
@@ -636,7 +636,13 @@ if _TYPE_CHECKING:
 
 
 #: What else is in one of the packages that are imported when they are first named.
-_LATER = {"Task": "tasks", "save_video": "view", "save_html": "view"}
+_LATER = {
+    "Task": "tasks",
+    "save_video": "view",
+    "save_html": "view",
+    "count_operations": "compiler",
+    "Operations": "compiler",
+}
 
 
 def __getattr__(name: str) -> object:

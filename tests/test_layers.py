@@ -4,6 +4,7 @@ And a name with an underscore is used in its own room only, so that a room can b
 """
 
 import ast
+import graphlib
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,33 @@ def test_imports_point_down():
     assert not found, "\n" + "\n".join(found)
 
 
+def test_the_compiler_is_used_by_what_it_exports():
+    """So that it can change inside; and it knows nothing of rigid bodies."""
+    inside = [
+        f"{file.relative_to(PACKAGE)}:{node.lineno}"
+        for file in PACKAGE.rglob("*.py")
+        if file.relative_to(PACKAGE).parts[0] != "compiler"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("compiler.")
+    ]
+    assert not inside
+
+
+def test_modules_of_the_compiler_import_in_no_circle():
+    folder = PACKAGE / "compiler"
+    imports = {}
+    for file in folder.rglob("*.py"):
+        own = file.relative_to(folder).with_suffix("").parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.level or node.level > len(own):
+                continue
+            base = [*own[: len(own) - node.level], *(node.module.split(".") if node.module else [])]
+            for parts in [base] if node.module else [[*base, alias.name] for alias in node.names]:
+                imports.setdefault(".".join(own), set()).add(".".join(parts))
+    assert "kernel" in imports["primitive"]
+    graphlib.TopologicalSorter(imports).prepare()  # an error, where there is a circle
+
+
 def test_the_root_has_no_private_modules():
     assert {file.name for file in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "checkpoints.py"}
 
@@ -166,7 +194,14 @@ def test_a_planted_public_import_passes(tmp_path, where, source):
 def plant(folder: Path, where: str, source: str) -> Path:
     """A small package of the same name with one file of the given source, and empty files around it."""
     package = folder / "rbd_jax"
-    for name in ("__init__", "__main__", "_core/__init__", "spatial/__init__", "lie/__init__", "model/__init__"):
+    for name in (
+        "__init__",
+        "__main__",
+        "_core/__init__",
+        "spatial/__init__",
+        "lie/__init__",
+        "model/__init__",
+    ):
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()

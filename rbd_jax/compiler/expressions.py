@@ -1,12 +1,23 @@
-"""Scalars of a program, each computed from others: an operation on them is simplified as it is made (see `_simplify`)."""
+"""Scalars of a program, each computed from others: an operation on them is simplified as it is made (see `scalarize`).
+
+Numbers that are not finite
+---------------------------
+`x · 0` is taken as 0, and `x - x` too: most of the speed comes from there. Without care, a sample in which x is infinite or NaN
+would get a finite result, where plain arithmetic gives NaN. So the zero remembers which inputs make x not finite: it is `Spoilt`
+by them, and so is what is computed with it. Only where a result does not depend on these inputs anyway, they are added to it,
+each times zero: a result is finite only if it is so in plain arithmetic, whatever the inputs are. What is lost is what is not
+finite although all inputs are, by overflow or a division by zero, where it is multiplied by a known zero.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,10 +55,60 @@ _NUMPY = {
 }
 
 
+#: Operations that are NaN if an operand is; and those of them that are infinite or NaN, or NaN, if one is infinite.
+_NAN_STAYS = frozenset(
+    "add sub mul div neg abs square integer_pow sqrt rsqrt cbrt max min clamp sin cos tan asin acos atan atan2 sinh cosh tanh "
+    "asinh acosh atanh exp exp2 log log1p expm1 logistic erf erfc erf_inv floor ceil round rem sign nextafter "
+    "convert_element_type".split()
+)
+_INFINITE_STAYS = frozenset("add sub mul neg abs square integer_pow sqrt cbrt log log1p sinh cosh".split())
+_INFINITE_IS_NAN = frozenset("sin cos tan asin acos atanh".split())
+
+
+class Spoilt(NamedTuple):
+    """The inputs that make a scalar NaN, as bits of a number: each if it is NaN, and each if it is infinite."""
+
+    by_nan: int
+    by_infinite: int
+
+
+class Reach(NamedTuple):
+    """How inputs that are not finite reach a scalar, as bits: where NaN makes it NaN, and infinity not finite, or NaN."""
+
+    nan: int
+    infinite: int
+    infinite_is_nan: int
+
+
+_NO_REACH = Reach(0, 0, 0)
+
+
+def _unspoilt(rule):
+    """A rule of plain scalars as one of scalars that may be spoilt, as what it made before may be."""
+
+    @functools.wraps(rule)
+    def run(self, *operands, **how):
+        by = self.by
+        for x in operands:
+            if by[x]:
+                return self._ruled(rule, operands, how)
+        return rule(self, *operands, **how)
+
+    return run
+
+
 class Scalars:
     """All scalars of a program, by number, in the order in which they can be computed. Equal ones have the same number."""
 
     def __init__(self):
+        self.reach: list[Reach] = []
+        self.plain: list[int] = []  # the scalar itself, of one that is spoilt
+        self.by: list[int] = []  # and a number for what spoils it; 0 for nothing
+        self._spoilers = [Spoilt(0, 0)]
+        self._spoilers_by = {self._spoilers[0]: 0}
+        self._unions: dict[tuple[int, int], int] = {}
+        self._spoilt: dict[tuple[int, int], int] = {}
+        self._inputs: list[int] = []  # and other numbers of which it is not known whether they are finite
         self.operation: list[str] = []
         self.arguments: list[tuple[int, ...]] = []
         self.extra: list[Any] = []
@@ -63,7 +124,134 @@ class Scalars:
             self.arguments.append(arguments)
             self.extra.append(extra)
             self.dtype.append(np.dtype(dtype) if isinstance(dtype, type) else dtype)
+            self.reach.append(self._reached(found))
+            self.plain.append(found)
+            self.by.append(0)
         return found
+
+    def _reached(self, node: int) -> Reach:
+        operation = self.operation[node]
+        if getattr(self.dtype[node], "kind", "") != "f" or operation == "constant":
+            return _NO_REACH
+        if operation in ("input", "entry"):
+            return self._as_input(node)
+        own = [self.reach[x] for x in self.arguments[node]]
+        if operation == "select_n":  # whichever case it is
+            cases = own[1:]
+            if any(case != cases[0] for case in cases):
+                # What is so in one case only is known of the selected one itself.
+                common = Reach(*(functools.reduce(operator.and_, masks) for masks in zip(*cases)))
+                return Reach(*(a | b for a, b in zip(common, self._as_input(node))))
+            return cases[0]
+        if operation not in _NAN_STAYS:
+            return _NO_REACH
+        nan = infinite = infinite_is_nan = 0
+        for x in own:
+            nan, infinite = nan | x.nan, infinite | x.infinite
+            infinite_is_nan |= x.infinite_is_nan
+        if operation in _INFINITE_IS_NAN:
+            infinite_is_nan = infinite
+        elif operation == "div":
+            infinite = own[0].infinite | infinite_is_nan
+        elif operation not in _INFINITE_STAYS:
+            infinite = infinite_is_nan
+        return Reach(nan, infinite, infinite_is_nan)
+
+    def _as_input(self, node: int) -> Reach:
+        """Of a number that may or may not be finite."""
+        bit = 1 << len(self._inputs)
+        self._inputs.append(node)
+        return Reach(bit, bit, 0)
+
+    # Numbers that are not finite.
+
+    def spoilt(self, node: int, by: int) -> int:
+        """A scalar that is NaN where what has this number among spoilers is not finite, whatever it is itself."""
+        if self.by[node]:
+            node, by = self.plain[node], self._union(self.by[node], by)
+        found = self._spoilt.get((node, by))
+        if found is None:
+            found = self._spoilt[node, by] = self._made_spoilt(node, by)
+        return found
+
+    def _made_spoilt(self, node: int, by: int) -> int:
+        reach, (nan, infinite) = self.reach[node], self._spoilers[by]
+        left = Spoilt(nan & ~reach.nan, infinite & ~reach.infinite_is_nan)
+        if not any(left):
+            return node
+        by = self._spoiler(left)
+        found = self._add(("spoilt", node, by), "spoilt", (node,), by, self.dtype[node])
+        self.plain[found], self.by[found] = node, by
+        return found
+
+    def _spoiler(self, spoilt: Spoilt) -> int:
+        by = self._spoilers_by.setdefault(spoilt, len(self._spoilers))
+        if by == len(self._spoilers):
+            self._spoilers.append(spoilt)
+        return by
+
+    def _union(self, one: int, other: int) -> int:
+        if one == other or not other:
+            return one
+        if not one:
+            return other
+        found = self._unions.get((one, other))
+        if found is None:
+            pairs = zip(self._spoilers[one], self._spoilers[other])
+            found = self._unions[one, other] = self._spoiler(Spoilt(*(a | b for a, b in pairs)))
+        return found
+
+    def dropped(self, node: int, x: int) -> int:
+        """A scalar in the place of another that would be NaN where x is not finite."""
+        reach = self.reach[x]
+        return self.spoilt(node, self._spoiler(Spoilt(reach.nan, reach.infinite))) if reach.nan else node
+
+    def _ruled(self, rule, operands: Sequence[int], how: dict) -> int:
+        by = 0
+        for x in operands:
+            by = self._union(by, self.by[x])
+        return self.spoilt(rule(self, *[self.plain[x] for x in operands], **how), by)
+
+    def settled(self, node: int, last: bool = False) -> int:
+        """A scalar that is NaN by itself where it is spoilt; if it is used in no operation any more, or infinite."""
+        if not self.by[node]:
+            return node
+        plain, (nan, infinite) = self.plain[node], self._spoilers[self.by[node]]
+        if last:
+            infinite &= ~self.reach[plain].infinite
+        if not nan and not infinite:
+            return plain
+        return self._sum(plain, self._guard(nan, infinite, self.dtype[node]))
+
+    def all_settled(self, nodes: np.ndarray, last: bool = False) -> np.ndarray:
+        if not nodes.size:
+            return nodes
+        own = [self.settled(node, last) for node in nodes.reshape(-1).tolist()]
+        return np.array(own, np.int64).reshape(nodes.shape)
+
+    def _guard(self, by_nan: int, by_infinite: int, dtype) -> int:
+        """Zero, or NaN where one of these inputs is not finite."""
+        total, zero = None, self.constant(np.zeros((), dtype))
+        every, place = by_nan | by_infinite, 0
+        while every >> place:
+            bit, node = 1 << place, self._inputs[place]
+            place += 1
+            if not every & bit:
+                continue
+            if self.dtype[node] != dtype:
+                node = self._plain(
+                    "convert_element_type", lax.convert_element_type_p,
+                    (("new_dtype", dtype), ("sharding", None), ("weak_type", False)), (node,), dtype,
+                )  # fmt: skip
+            if by_infinite & bit:
+                term = self._of(lax.mul_p, zero, node)
+            else:
+                is_nan = self._plain("ne", lax.ne_p, (), (node, node), np.dtype(bool))
+                nan = self.constant(np.asarray(np.nan, dtype))
+                term = self._plain("select_n", lax.select_n_p, (), (is_nan, zero, nan), dtype)
+            total = term if total is None else self._of(lax.add_p, total, term)
+        assert total is not None
+        return total
 
     # Making them.
 
@@ -90,6 +278,7 @@ class Scalars:
 
     def opaque(self, primitive, params, operands, avals, out_avals) -> list[np.ndarray]:
         """An operation that is left as it is, on whole arrays."""
+        operands = [self.all_settled(x) for x in operands]
         flat = tuple(int(i) for x in operands for i in x.reshape(-1))
         shapes, dtypes = [x.shape for x in operands], [aval.dtype for aval in avals]
         place = ("opaque", next(self._count))
@@ -127,17 +316,42 @@ class Scalars:
     def apply(self, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
         """One operation on scalars, simplified."""
         name = "add" if primitive.name == "add_any" else primitive.name
+        known, operation = True, self.operation
         for node in operands:
-            if self.operation[node] != "constant":
-                break
-        else:
-            known = [self.extra[node] for node in operands]
-            return self.constant(_evaluated(primitive, params, known, dtype))
+            if operation[node] != "constant":
+                if self.by[node]:
+                    return self._applied_to_spoilt(name, primitive, params, operands, dtype)
+                known = False
+        if known:
+            return self.constant(
+                _evaluated(primitive, params, [self.extra[node] for node in operands], dtype)
+            )
         rule = _RULES.get(name)
         if rule is not None and (name in _ALL_TYPES or dtype.kind == "f"):
             exponent = {key: value for key, value in params if key == "y"}
             return rule(self, *operands, **exponent)
         return self._plain(name, primitive, params, operands, dtype)
+
+    def _applied_to_spoilt(self, name: str, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
+        plain = [self.plain[x] for x in operands]
+        if name == "select_n":
+            # What spoils all cases spoils what is selected; what spoils some belongs to them.
+            chosen = self.value(operands[0])
+            if chosen is not None:
+                return operands[1 + int(chosen)]
+            (by, *others) = {self.by[x] for x in operands[1:]}
+            if not others:
+                return self.spoilt(self.apply(primitive, params, plain, dtype), by)
+        elif (
+            name in _NAN_STAYS
+            and dtype.kind == "f"
+            and not (name == "integer_pow" and dict(params)["y"] == 0)
+        ):
+            by = 0
+            for x in operands:
+                by = self._union(by, self.by[x])
+            return self.spoilt(self.apply(primitive, params, plain, dtype), by)
+        return self.apply(primitive, params, [self.settled(x) for x in operands], dtype)
 
     def _plain(self, name, primitive, params, operands, dtype) -> int:
         operands = tuple(operands)
@@ -153,6 +367,7 @@ class Scalars:
     def _number(self, value, like: int) -> int:
         return self.constant(np.asarray(value, self.dtype[like]))
 
+    @_unspoilt
     def _negative(self, x: int) -> int:
         if self._is(x, "constant"):
             return self.constant(-self.extra[x])
@@ -160,6 +375,7 @@ class Scalars:
             return self.arguments[x][0]
         return self._of(lax.neg_p, x)
 
+    @_unspoilt
     def _sum(self, x: int, y: int) -> int:
         a, b = self.value(x), self.value(y)
         if a is not None and b is not None:
@@ -189,10 +405,11 @@ class Scalars:
             return self._difference(y, self.arguments[x][0])
         return self._of(lax.add_p, x, y)
 
+    @_unspoilt
     def _difference(self, x: int, y: int) -> int:
         a, b = self.value(x), self.value(y)
         if x == y:
-            return self._number(0, x)
+            return self.dropped(self._number(0, x), x)
         if b is not None:
             return self._sum(x, self._negative(y))
         if a == 0:
@@ -216,6 +433,7 @@ class Scalars:
             return self._negative(self._of(lax.sub_p, y, x))
         return self._of(lax.sub_p, x, y)
 
+    @_unspoilt
     def _product(self, x: int, y: int) -> int:
         a, b = self.value(x), self.value(y)
         if a is not None and b is not None:
@@ -224,7 +442,7 @@ class Scalars:
             x, y, a, b = y, x, b, a
         if a is not None:
             if a == 0:
-                return self._number(0, y)
+                return self.dropped(self._number(0, y), y)
             if a < 0:
                 return self._negative(self._product(self._negative(x), y))
             if a == 1:
@@ -242,12 +460,11 @@ class Scalars:
             return self._negative(self._product(x, self.arguments[y][0]))
         return self._of(lax.mul_p, x, y)
 
+    @_unspoilt
     def _quotient(self, x: int, y: int) -> int:
-        a, b = self.value(x), self.value(y)
+        b = self.value(y)
         if b is not None and b != 0 and np.isfinite(1 / b):
             return self._product(x, self._number(1 / b, y))
-        if a == 0:
-            return x
         if self._is(x, "neg"):
             return self._negative(self._quotient(self.arguments[x][0], y))
         if self._is(y, "neg"):
@@ -257,6 +474,7 @@ class Scalars:
     def _square(self, x: int) -> int:
         return self._product(x, x)
 
+    @_unspoilt
     def _power(self, x: int, y: int) -> int:
         if y == 0:
             return self._number(1, x)

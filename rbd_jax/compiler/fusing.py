@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 from .expressions import Scalars
-from .jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
-from .lanes import dependent_results, ends_apart, of_rounds
+from .jaxprs import PROGRAMS, aval_of, entries, of_scan, opened
 from .scalarize import UNROLLED, Interpreter
-from .schedule import KINDS, NoKernel, Piece, placed
+from .schedule import NoKernel, Piece, placed
 
 
 #: A loop stays a loop if unrolled it would work on more entries of arrays than these; if it cannot stay one, up to so many more
@@ -112,6 +111,7 @@ class Fusing(Interpreter):
 
     def step(self, equation: JaxprEqn, args: list) -> list:
         if any(isinstance(x, Later) for x in args):
+            args = [x if isinstance(x, Later) else self.scalars.all_settled(x, last=True) for x in args]
             results: list = [Made() for _ in equation.outvars]
             self.later.append((equation, args, results))
             return results
@@ -178,6 +178,7 @@ class Fusing(Interpreter):
         """A loop that stays one."""
         closed, length = params["jaxpr"], params["length"]
         fixed, carried = of_scan(params)
+        args = [self.scalars.all_settled(x) for x in args]
         last = fixed + carried
         if len(closed.out_avals) > carried and self.depth:
             raise _Unroll("rows of a loop in another loop")
@@ -201,7 +202,7 @@ class Fusing(Interpreter):
             kinds += [np.dtype(aval.dtype)] * x.size
         given += [row(of_round) for row in rows]
         try:
-            results = inner.run(closed, given)
+            results = [of_round.all_settled(x) for x in inner.run(closed, given)]
         except NoKernel as error:
             if length > UNROLLED:
                 raise
@@ -258,96 +259,6 @@ def stays(equation: JaxprEqn) -> bool:
     """Whether a scan is to stay a loop."""
     length, body = equation.params["length"], opened(equation.params["jaxpr"])[0]
     return length > UNROLLED or length * entries(body) > ENTRIES
-
-
-def has_loops(jaxpr: Jaxpr) -> bool:
-    """Whether there are loops in it that are to stay."""
-    return any(
-        (equation.primitive.name == "scan" and stays(equation)) or any(map(has_loops, _programs(equation)))
-        for equation in jaxpr.eqns
-    )
-
-
-def entries(jaxpr: Jaxpr, once: bool = False) -> int:
-    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`; of a product of matrices
-    how many terms."""
-    total = 0
-    for equation in jaxpr.eqns:
-        inner = _programs(equation)
-        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * _terms(equation)
-        rounds = 1 if once else equation.params.get("length", 1)
-        total += sum(entries(x, once) for x in inner) * rounds if inner else own
-    return total
-
-
-def may_be_one(jaxpr: Jaxpr, given: Sequence[bool]) -> bool:
-    """Whether a kernel is not refused for an operation that is found before all of it is taken apart.
-
-    - `given`: which of its arguments are not known.
-    """
-    known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
-    after: set = set()
-    for equation in jaxpr.eqns:
-        atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
-        of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
-        flags = dependent_results(equation, of)
-        is_after = any(atom in after for atom in atoms)
-        if any(of) and not (_is_quick(equation) if is_after else _may_be(equation, of, flags)):
-            return False
-        known |= dict(zip(equation.outvars, flags, strict=True))
-        if is_after or _has_rows(equation):
-            after.update(equation.outvars)
-    return True
-
-
-def _may_be(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool]) -> bool:
-    name, params = equation.primitive.name, equation.params
-    if name in PROGRAMS:
-        return may_be_one(opened(params[PROGRAMS[name]])[0], given)
-    if name == "scan":
-        return may_be_one(opened(params["jaxpr"])[0], of_rounds(params, given))
-    if name == "cond":
-        return all(may_be_one(opened(branch)[0], given[1:]) for branch in params["branches"])
-    if name == "custom_linear_solve":
-        return may_be_one(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))
-    kinds = (aval_of(var).dtype for var, own in zip(equation.outvars, flags, strict=True) if own)
-    if not all(kind in KINDS for kind in kinds):
-        return False
-    if name == "while":
-        return not ends_apart(params, given)
-    return Interpreter.does(name)
-
-
-def _is_quick(equation: JaxprEqn) -> bool:
-    """Whether it may be left for after the kernel: it has no loops."""
-    inner = (x for program in _programs(equation) for x in program.eqns)
-    return equation.primitive.name not in ("scan", "while") and all(map(_is_quick, inner))
-
-
-def _has_rows(equation: JaxprEqn) -> bool:
-    """Whether it is, or has in it, a loop that stays one and returns rows."""
-    if equation.primitive.name == "scan" and equation.params["length"] > UNROLLED:
-        return True
-    return any(_has_rows(inner) for program in _programs(equation) for inner in program.eqns)
-
-
-def longest_product(jaxpr: Jaxpr) -> int:
-    """Of how many terms the longest sums of products are that a program makes as products of matrices."""
-    own = [_terms(equation) for equation in jaxpr.eqns]
-    return max([1, *own, *(longest_product(x) for equation in jaxpr.eqns for x in _programs(equation))])
-
-
-def _programs(equation: JaxprEqn) -> list[Jaxpr]:
-    """Those that an operation is made of."""
-    of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
-    return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
-
-
-def _terms(equation: JaxprEqn) -> int:
-    if equation.primitive.name != "dot_general":
-        return 1
-    (summed, _), _ = equation.params["dimension_numbers"]
-    return math.prod(aval_of(equation.invars[0]).shape[i] for i in summed)
 
 
 def passed_on(jaxpr: Jaxpr) -> list[int | None]:

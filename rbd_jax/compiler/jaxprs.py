@@ -5,10 +5,11 @@ Their parameters are no public part of JAX: what its versions name differently i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from jax.extend.core import Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 
 #: Operations that are a program, and the parameter that it is.
@@ -47,3 +48,34 @@ def of_solve(params: dict, xs: Sequence) -> list:
     lengths = params["const_lengths"]
     first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)
     return [*xs[first : first + lengths.solve], *xs[rhs:]]
+
+
+def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
+    """Those that an operation is made of."""
+    of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
+    return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
+
+
+def terms(equation: JaxprEqn) -> int:
+    if equation.primitive.name != "dot_general":
+        return 1
+    (summed, _), _ = equation.params["dimension_numbers"]
+    return math.prod(aval_of(equation.invars[0]).shape[i] for i in summed)
+
+
+def entries(jaxpr: Jaxpr, once: bool = False) -> int:
+    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`; of a product of matrices
+    how many terms."""
+    total = 0
+    for equation in jaxpr.eqns:
+        inner = programs_of(equation)
+        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * terms(equation)
+        rounds = 1 if once else equation.params.get("length", 1)
+        total += sum(entries(x, once) for x in inner) * rounds if inner else own
+    return total
+
+
+def longest_product(jaxpr: Jaxpr) -> int:
+    """Of how many terms the longest sums of products are that a program makes as products of matrices."""
+    own = [terms(equation) for equation in jaxpr.eqns]
+    return max([1, *own, *(longest_product(x) for equation in jaxpr.eqns for x in programs_of(equation))])

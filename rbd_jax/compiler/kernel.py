@@ -1,14 +1,14 @@
 """A function of one sample as one kernel: every thread of a GPU has a sample, and what it computes stays on the chip.
 
-The program of one sample is taken apart into scalars, as `rbd_jax.compiler.scalarize` does: arrays fall apart, short loops unroll, what
-is known folds. In the kernel each scalar is a vector of as many samples as a block has threads, one number in each. Arithmetic
-is written as instructions (`rbd_jax.compiler.gpu.instructions`); sines and the like, loads and stores are Pallas's.
+The program of one sample is taken apart into scalars, as `scalarize` does: arrays fall apart, short loops unroll, what is known
+folds. In the kernel each scalar is a vector of as many samples as a block has threads, one number in each. Arithmetic
+is written as instructions (`gpu.instructions`); sines and the like, loads and stores are Pallas's.
 
 Long loops stay loops: what they carry are vectors, a row that they are given is read from memory in its round, and a row that
 they return is written in it. Rows are too many to be kept on chip, so what is made of them is made after the kernel, mapped by
 `jax.vmap`.
 
-On a processor the same scalars are machine code (`rbd_jax.compiler.cpu.routine`).
+On a processor the same scalars are machine code (`cpu.routine`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,10 @@ from jax import core, lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from .cpu.routine import Routine
-from .cpu.xla_ffi import is_available as is_compiled_here
 from .expressions import no_collection
-from .fusing import Fusing, Later, Loop, entries, longest_product, may_be_one
-from .gpu.instructions import is_available
+from .fusing import Fusing, Later, Loop
 from .jaxprs import PROGRAMS, aval_of, opened
-from .primitive import Program
 from .schedule import BLOCK, NoKernel, Piece, placed
-
-
-#: Without being asked: programs of so many entries of arrays, which on a GPU compile about as fast as with `vmap`, and on a CPU
-#: in about half a minute at most; of so many times more than they read and write, because what only moves numbers is not faster;
-#: without large matrices, as those of a policy are, which a library multiplies faster: sums of so many terms; and with so many
-#: numbers that all samples share.
-LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 2_000_000, "cuda": 450_000}, 8, 64, 4000
 
 
 #: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
@@ -46,38 +36,18 @@ LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 2_000_000, "cuda": 450_000}, 8, 64, 4
 IN_COLUMNS = 32
 
 
-def is_kernel(platform: str) -> bool:
-    """Whether there are kernels for what is compiled for."""
-    return platform in LONGEST
-
-
-def is_worth_it(program: Program, platform: str) -> bool:
-    """Whether to try a kernel without being asked for one."""
-    jaxpr = program.closed.jaxpr
-    numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
-    shared, own = program.given[: program.shared], program.given[program.shared :]
-    of_each = (x for x, is_sum in zip(program.results, program.summed, strict=True) if not is_sum)
-    return (
-        not jaxpr.effects
-        and numbers(shared) <= SHARED
-        and entries(jaxpr, once=True) <= LONGEST[platform]
-        and entries(jaxpr) >= AT_LEAST * (numbers(own) + numbers(of_each))
-        and longest_product(jaxpr) <= TERMS
-        and (is_compiled_here() if platform == "cpu" else is_available())
-        and may_be_one(jaxpr, (True,) * len(program.given))
-    )
-
-
 class Kernel:
     """A function of one sample as a kernel, and what is left for after it.
 
+    - `owner`: who is asked for it.
+    - `shared`: how many of the first arguments are the same for all samples; `summed`: which results are summed over them.
     - `stored`: the arrays that it writes, their types, and whether each is summed over the samples; `rows` those of loops.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, owner: str, closed: ClosedJaxpr, shared: int, summed: Sequence[bool]):
         # Not as part of whatever is being traced at the moment: all of this is about constants.
         with jax.ensure_compile_time_eval(), no_collection():
-            self._take_apart(program.owner, program.closed, program.shared, program.summed)
+            self._take_apart(owner, closed, shared, summed)
 
     def _take_apart(self, owner: str, closed: ClosedJaxpr, shared: int, summed: Sequence[bool]) -> None:
         self.tables: list[np.ndarray] = []
@@ -92,7 +62,8 @@ class Kernel:
         for number, aval in enumerate(closed.in_avals):
             source = ("shared", number) if number < shared else ("sample", number - shared, ())
             given.append(scalars.array(source, aval.shape, aval.dtype))
-        self.results = fusing.run(closed, given)
+        settled = lambda x: x if isinstance(x, Later) else scalars.all_settled(x, last=True)
+        self.results = list(map(settled, fusing.run(closed, given)))
         self.avals, self.summed = closed.out_avals, summed
         self.later = fusing.later
         self.stored: list[tuple[np.ndarray, np.dtype, bool]] = []

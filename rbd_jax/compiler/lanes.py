@@ -21,7 +21,8 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 from .._core.derivatives import custom_jvp
-from .jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
+from .dependence import OfScan, OfWhile, dependent, dependent_results, of_rounds
+from .jaxprs import PROGRAMS, aval_of, of_solve, opened
 
 
 #: Sums of up to so many terms are written out: each term is one pass over the lanes.
@@ -69,17 +70,33 @@ class Program(NamedTuple):
         closed, found = jax.make_jaxpr(of_one, return_shape=True)(*one)
         return Program(closed.jaxpr, list(map(jnp.asarray, closed.consts)), leaves, jax.tree.structure(found))
 
-    def mapped(self, lanes: int) -> Any:
-        """`jax.lax.map` of the function over the samples, so many at a time side by side; with 1 it is just that.
 
-        Its derivatives are those of `lax.map`, one sample after the other: rules of derivatives that the function has of its own
-        are not followed otherwise. To have a gradient in lanes, map the gradient.
-        """
-        if lanes == 1 or self.jaxpr.effects:
-            results = one_by_one(self.jaxpr, self.consts, self.samples)
-        else:
-            results = side_by_side(self.jaxpr, lanes, self.consts, self.samples)
-        return jax.tree.unflatten(self.structure, results)
+#: So many numbers side by side: four registers of eight double ones, two of sixteen single ones. With fewer the compiler leaves
+#: registers empty; with more, what is worked on no longer fits the nearest caches.
+SIDE_BY_SIDE = 32
+
+
+def in_lanes(function: Callable, batched: Any, lanes: int | None, most: int) -> Any:
+    """`jax.lax.map(function, batched)`, so many samples at a time side by side.
+
+    Its derivatives are those of `lax.map`, one sample after the other: rules of derivatives that the function has of its own
+    are not followed otherwise. To have a gradient in lanes, map the gradient.
+
+    - `lanes`: None for `SIDE_BY_SIDE`, if all that the function does has a rule and takes the same steps for each sample, and
+      else 1; `most` if that is less.
+    """
+    program = Program.of(function, batched)
+    if lanes is None:
+        known = has_rules(program.jaxpr, (True,) * len(program.samples))
+        lanes = SIDE_BY_SIDE if known and all(map(_plain, program.samples)) else 1
+    if lanes == 1 or program.jaxpr.effects:
+        return lax.map(function, batched)
+    results = side_by_side(program.jaxpr, min(lanes, most), program.consts, program.samples)
+    return jax.tree.unflatten(program.structure, results)
+
+
+def _plain(x) -> bool:
+    return not jnp.issubdtype(x.dtype, jax.dtypes.extended)
 
 
 def one_by_one(jaxpr: Jaxpr, consts: list, samples: list) -> list:
@@ -137,81 +154,6 @@ def _lanes_first(x: jax.Array) -> jax.Array:
         return jnp.moveaxis(x, -1, 0)
 
     return _once(x).reshape(-1, x.shape[-1]).T.reshape(x.shape[-1], *x.shape[:-1])
-
-
-@functools.lru_cache(maxsize=4096)
-def dependent(jaxpr: Jaxpr, given: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which results of a program depend on the sample, where these of its arguments do."""
-    known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
-    read = lambda atom: not isinstance(atom, Literal) and known[atom]
-    for equation in jaxpr.eqns:
-        flags = dependent_results(equation, tuple(map(read, equation.invars)))
-        known |= dict(zip(equation.outvars, flags, strict=True))
-    return tuple(map(read, jaxpr.outvars))
-
-
-def dependent_results(equation: JaxprEqn, given: tuple[bool, ...]) -> tuple[bool, ...]:
-    name, params = equation.primitive.name, equation.params
-    if any(given) and name in PROGRAMS:
-        return dependent(opened(params[PROGRAMS[name]])[0], given)
-    if any(given) and name == "scan":
-        return _Scan(params, given).dependent
-    if any(given) and name == "while":
-        return _While(params, given).carried
-    if any(given) and name == "cond":
-        of_each = [dependent(opened(branch)[0], given[1:]) for branch in params["branches"]]
-        return tuple(given[0] or any(of_one) for of_one in zip(*of_each))
-    return (any(given),) * len(equation.outvars)
-
-
-class _Scan:
-    """The parts of a scan's arguments, and which of what it carries and returns depend on the sample."""
-
-    def __init__(self, params: dict, given: Sequence[bool]):
-        self.constants, self.count = of_scan(params)
-        last = self.constants + self.count
-        self.carry = slice(self.constants, last)
-        self.program = params["jaxpr"]
-        jaxpr = opened(self.program)[0]
-        self.carried = tuple(given[self.carry])
-        while True:
-            self.given = (*given[: self.constants], *self.carried, *given[last:])
-            of_step = dependent(jaxpr, self.given)
-            grown = tuple(a or b for a, b in zip(self.carried, of_step))
-            if grown == self.carried:
-                break
-            self.carried = grown
-        self.of_step = of_step
-        self.dependent = (*self.carried, *of_step[self.count :])
-
-
-class _While:
-    """The same of a loop that goes on while a condition holds."""
-
-    def __init__(self, params: dict, given: Sequence[bool]):
-        tests, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        self.test, self.body = slice(0, tests), slice(tests, last)
-        self.carry = slice(last, None)
-        test, body = (opened(params[name])[0] for name in ("cond_jaxpr", "body_jaxpr"))
-        self.carried = tuple(given[self.carry])
-        while True:
-            (self.apart,) = dependent(test, (*given[self.test], *self.carried))
-            self.of_step = dependent(body, (*given[self.body], *self.carried))
-            # Where samples end at different steps, all that they carry is their own.
-            grown = tuple(a or b or self.apart for a, b in zip(self.carried, self.of_step))
-            if grown == self.carried:
-                break
-            self.carried = grown
-
-
-def of_rounds(params: dict, given: Sequence[bool]) -> tuple[bool, ...]:
-    """Which arguments of a round of a scan depend on the sample."""
-    return _Scan(params, given).given
-
-
-def ends_apart(params: dict, given: Sequence[bool]) -> bool:
-    """Whether a loop that goes on while a condition holds may end at other rounds for other samples."""
-    return _While(params, given).apart
 
 
 class Lanes:
@@ -272,7 +214,7 @@ class Lanes:
     # Operations with programs of their own.
 
     def scan(self, params: dict, xs: list, given: Sequence[bool]) -> list:
-        parts = _Scan(params, given)
+        parts = OfScan(params, given)
         count = parts.count
         shared, rows = xs[: parts.constants], xs[parts.carry.stop :]
 
@@ -287,7 +229,7 @@ class Lanes:
 
     def loop(self, params: dict, xs: list, given: Sequence[bool]) -> list:
         """Samples that are done wait, as they are, for those that go on."""
-        parts = _While(params, given)
+        parts = OfWhile(params, given)
 
         def goes_on(carry):
             test_given = (*given[parts.test], *parts.carried)
@@ -522,7 +464,7 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...], once: bool = False) -
     if name == "scan":
         return has_rules(opened(params["jaxpr"])[0], of_rounds(params, given), False)
     if name == "while":
-        parts = _While(params, given)
+        parts = OfWhile(params, given)
         body = has_rules(opened(params["body_jaxpr"])[0], (*given[parts.body], *parts.carried), False)
         return not parts.apart and body
     if name == "cond":

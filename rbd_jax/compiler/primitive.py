@@ -1,6 +1,6 @@
 """A function of one sample, of each sample of a batch, as one operation of JAX: its form is chosen when it is compiled.
 
-A kernel (`rbd_jax.compiler.kernel`) takes a second or more to be made. As an operation it is made only of what is compiled, and for what
+A kernel (`kernel`) takes a second or more to be made. As an operation it is made only of what is compiled, and for what
 that is compiled for: a processor, or a GPU. Its derivatives are such operations too, of the function's derivative: forward of
 its tangents, and in reverse of the pullback, which begins with the samples again. What all samples share has as its derivative
 the sum over them.
@@ -18,9 +18,14 @@ from jax import core, lax
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
+from . import faults
+from .kernel import Kernel
+from .policy import has_loops, is_kernel, is_worth_it
+from .schedule import NoKernel
+
 
 #: What is done of a program without a kernel: `(program, shared, samples) -> results`.
-Otherwise = Callable[["Program", list, list], list]
+Otherwise = Callable[["Mapped", list, list], list]
 
 
 def mapped(
@@ -42,7 +47,7 @@ def mapped(
     split = lambda flag: [
         var for var, is_one in zip(closed.jaxpr.constvars, traced, strict=True) if is_one == flag
     ]
-    program = Program(
+    program = Mapped(
         owner, (*map(jax.typeof, shared), *closed.in_avals), closed.out_avals, len(shared), how, otherwise,
         lambda: ClosedJaxpr(
             closed.jaxpr.replace(constvars=split(False), invars=[*split(True), *closed.jaxpr.invars]),
@@ -57,7 +62,7 @@ def mapped(
     return jax.tree.unflatten(jax.tree.structure(found), results)
 
 
-class Program:
+class Mapped:
     """A function of one sample.
 
     - `given`: the shapes and types of its arguments: of `shared` that all samples share, and then of the sample's own; `results`
@@ -78,7 +83,7 @@ class Program:
         otherwise: Otherwise,
         make: Callable[[], ClosedJaxpr],
         summed: Sequence[bool] | None = None,
-        origin: tuple[Program, tuple[int, ...]] | None = None,
+        origin: tuple[Mapped, tuple[int, ...]] | None = None,
     ):
         self.owner, self.given, self.results, self.shared = owner, tuple(given), tuple(results), shared
         self.how, self.otherwise, self.origin = how, otherwise, origin
@@ -97,7 +102,7 @@ class Program:
         """The results of each sample, (size, ...) each, or what they sum up to."""
         return operation.bind(*shared, *samples, program=self)
 
-    def along(self, moving: Sequence[int]) -> Program:
+    def along(self, moving: Sequence[int]) -> Mapped:
         """The tangents of its results, of floating-point numbers, along those of some arguments.
 
         It is of what is shared, the tangents of that, the sample, and the tangents of that.
@@ -121,7 +126,7 @@ class Program:
             given, pick(self.results), count, of_one, pick(self.summed), (self, tuple(moving))
         )
 
-    def pulled_back(self, moving: Sequence[int]) -> Program:
+    def pulled_back(self, moving: Sequence[int]) -> Mapped:
         """What cotangents of its results, of floating-point numbers, are for some arguments.
 
         It is of what is shared, the cotangents of what is summed, the sample, and the other cotangents. What it finds for what is
@@ -144,22 +149,19 @@ class Program:
         summed = [number < self.shared for number in moving]
         return self._derived([*of_all, *of_sample], results, count, of_one, summed)
 
-    def _derived(self, given, results, shared: int, of_one: Callable, summed, origin=None) -> Program:
-        """A program that is made of this one. It need not be a kernel."""
+    def _derived(self, given, results, shared: int, of_one: Callable, summed, origin=None) -> Mapped:
+        """A function that is made of this one. It need not be a kernel."""
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
         make = lambda: jax.make_jaxpr(of_one)(*shapes)
-        return Program(self.owner, given, results, shared, None, self.otherwise, make, summed, origin)
+        return Mapped(self.owner, given, results, shared, None, self.otherwise, make, summed, origin)
 
     @functools.cached_property
     def has_derivative(self) -> bool:
-        """Whether its derivative is made of programs like this.
+        """Whether its derivative is made of functions like this.
 
         The way back begins again with the samples, which pays for kernels alone: where there is none, and back through long
         loops, it takes longer than to have kept what is needed.
         """
-        from .fusing import has_loops
-        from .kernel import is_worth_it
-
         platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
         return not has_loops(self.closed.jaxpr) and is_worth_it(self, platform)
 
@@ -181,23 +183,30 @@ class Program:
 
     def on(self, platform: str | None, *args) -> list:
         """The results, as they are computed on a platform."""
-        from .kernel import Kernel, is_kernel, is_worth_it
-        from .schedule import NoKernel
-
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
         if self.how == "interpret":
-            return Kernel(self)(shared, samples, "interpret")
-        if platform is not None and is_kernel(platform) and (self.how or is_worth_it(self, platform)):
+            return self._kernel()(shared, samples, "interpret")
+        refused = None
+        if platform is None or not is_kernel(platform):
+            refused = "there are no fused kernels where this is compiled for"
+        elif fault := faults.why_no_kernels(platform):
+            refused = f"fused kernels are switched off: {fault}"
+        if refused is None and (self.how or is_worth_it(self, platform)):
             try:
-                return Kernel(self)(shared, samples, platform)
+                return self._kernel()(shared, samples, platform)
             except NoKernel:
                 if self.how:
                     raise
+            except Exception as error:  # whatever goes wrong here does not without a kernel
+                if self.how:
+                    raise
+                faults.warn(error)
         elif self.how:
-            raise NoKernel(
-                f"{self.owner}: there are no fused kernels where this is compiled for; leave fused out"
-            )
+            raise NoKernel(f"{self.owner}: {refused}; leave fused out")
         return self.without_kernel(shared, samples)
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.owner, self.closed, self.shared, self.summed)
 
 
 def is_floating(aval) -> bool:
@@ -210,14 +219,14 @@ operation.def_impl(lambda *args, program: program.on(jax.default_backend(), *arg
 
 
 @operation.def_abstract_eval
-def _shapes(*args, program: Program) -> list:
+def _shapes(*args, program: Mapped) -> list:
     size = args[program.shared].shape[:1]
     pairs = zip(program.results, program.summed, strict=True)
     return [core.ShapedArray((() if is_sum else size) + x.shape, x.dtype) for x, is_sum in pairs]
 
 
 def _lowered(platform: str | None) -> Callable:
-    def rule(context, *args, program: Program):
+    def rule(context, *args, program: Mapped):
         # What is exported may run where there is no routine that it could call.
         exported = context.module_context.lowering_parameters.for_export and platform == "cpu"
         run = functools.partial(program.on, None if exported else platform)
@@ -231,7 +240,7 @@ for name in ("cpu", "cuda"):
     mlir.register_lowering(operation, _lowered(name), platform=name)
 
 
-def _forward(primals, tangents, *, program: Program):
+def _forward(primals, tangents, *, program: Mapped):
     changes = lambda x: not isinstance(x, ad.Zero) and is_floating(x)
     moving = [number for number, x in enumerate(tangents) if changes(x)]
     if moving and not program.has_derivative:
@@ -260,7 +269,7 @@ def _forward(primals, tangents, *, program: Program):
 ad.primitive_jvps[operation] = _forward
 
 
-def _reverse(cotangents, *args, program: Program):
+def _reverse(cotangents, *args, program: Mapped):
     """Of a derivative forward, which is linear in tangents."""
     assert program.origin is not None
     of, moving = program.origin
@@ -282,7 +291,7 @@ def _reverse(cotangents, *args, program: Program):
 ad.primitive_transposes[operation] = _reverse
 
 
-def _batched(args, axes, *, program: Program):
+def _batched(args, axes, *, program: Mapped):
     """Batches of batches are one, if what samples share is the same in each, and nothing is summed over one of them."""
     (number,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
     if any(program.summed) or any(axis is not None for axis in axes[: program.shared]):

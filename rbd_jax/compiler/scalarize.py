@@ -5,7 +5,7 @@ into their entries, and what is left is a list of assignments of scalars: the bo
 assignment is simplified as it is made, so the rules apply exhaustively:
 
 - constant expressions are evaluated;
-- `x + 0`, `x · 1`, `x · 0`, `x / 1`, `x - x`, `0 / x` and double negations go, and so do selections between equal values or by
+- `x + 0`, `x · 1`, `x · 0`, `x / 1`, `x - x` and double negations go, and so do selections between equal values or by
   something known;
 - constants next to one another are taken together: `c₁ (c₂ x)`, `c₁ + (c₂ + x)`, `c₁ - (c₂ - x)`, and division by a constant is
   multiplication;
@@ -14,7 +14,7 @@ assignment is simplified as it is made, so the rules apply exhaustively:
 
 What no result needs is not written out. The outcome is written as a JAX program of scalars again.
 
-`x · 0` is 0 here and `x - x` is 0, also where x is infinite or not a number.
+Where x is infinite or NaN, `x · 0` is NaN all the same: see `expressions`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CHEAP = set(
 )
 
 
-class Program:
+class ScalarProgram:
     """A simplified program: what it computes from arrays of given shapes, one scalar after the other.
 
     It is written in stages. Within one there is only arithmetic, so that XLA compiles it to one kernel; what later stages
@@ -75,7 +75,8 @@ class Program:
         # Not as part of whatever is being traced at the moment: all of this is about constants.
         with jax.ensure_compile_time_eval(), no_collection():
             given = [scalars.input(i, aval.shape, aval.dtype) for i, aval in enumerate(closed.in_avals)]
-            self._outputs = Interpreter(scalars).run(closed, given)
+            results = Interpreter(scalars).run(closed, given)
+            self._outputs = [scalars.all_settled(x, last=True) for x in results]
         self._dtypes = [aval.dtype for aval in closed.out_avals]
         uses = np.zeros(len(scalars.operation), int)
         for output in self._outputs:
@@ -312,6 +313,42 @@ class Interpreter:
 
     def on_reduce_min(self, equation, args):
         return self.reduced(equation, args, lax.min_p, 0) if equation.invars[0].aval.size else None
+
+    def on_argmax(self, equation, args):
+        return self.best(equation, args, lax.gt_p)
+
+    def on_argmin(self, equation, args):
+        return self.best(equation, args, lax.lt_p)
+
+    def best(self, equation, args, better) -> list[np.ndarray]:
+        """The place of the first of the best along an axis. NaN is the best of all."""
+        dtype, aval = equation.invars[0].aval.dtype, equation.outvars[0].aval
+        (axis,) = equation.params["axes"]
+        truth = np.dtype(bool)
+        is_better = lambda x, y: self.scalars.apply(better, (), (x, y), truth)
+        if dtype == bool:
+            no = lambda x: self.scalars.apply(lax.not_p, (), (x,), truth)
+            pair = (lambda x, y: (x, no(y))) if better is lax.gt_p else (lambda x, y: (no(x), y))
+            is_better = lambda x, y: self.scalars.apply(lax.and_p, (), pair(x, y), truth)
+        elif dtype.kind == "f":
+            is_nan = lambda x: self.scalars.apply(lax.ne_p, (), (x, x), truth)
+            is_number = lambda x: self.scalars.apply(lax.eq_p, (), (x, x), truth)
+            both = lambda x, y: self.scalars.apply(lax.and_p, (), (x, y), truth)
+            either = lambda x, y: self.scalars.apply(lax.or_p, (), (x, y), truth)
+            of_numbers = is_better
+            is_better = lambda x, y: either(of_numbers(x, y), both(is_nan(x), is_number(y)))
+        choose = lambda which, no, yes, kind: self.scalars.apply(lax.select_n_p, (), (which, no, yes), kind)
+        own = []
+        for row in np.moveaxis(args[0], axis, -1).reshape(-1, args[0].shape[axis]).tolist():
+            found, place = row[0], self.scalars.constant(np.zeros((), aval.dtype))
+            for number, x in enumerate(row[1:], 1):
+                ahead = is_better(x, found)
+                found = choose(ahead, found, x, dtype)
+                place = choose(
+                    ahead, place, self.scalars.constant(np.asarray(number, aval.dtype)), aval.dtype
+                )
+            own.append(place)
+        return [np.array(own, np.int64).reshape(aval.shape)]
 
     def on_cumsum(self, equation, args):
         x, params, dtype = args[0], equation.params, equation.outvars[0].aval.dtype

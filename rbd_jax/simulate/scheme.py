@@ -61,8 +61,8 @@ class Scheme(eqx.Module):
     #: Whether it finds the events at which velocities jump (`System.jumps`), and goes on from each.
     finds_events: ClassVar[bool] = False
 
-    #: Whether a step itself makes reverse mode compute its parts again instead of storing them. If not, a rollout does that, for the
-    #: step as a whole.
+    #: Whether reverse mode computes the parts of a step again instead of storing them, as the step itself sees to. If not, a
+    #: rollout sees to it, for the step as a whole.
     recomputes: ClassVar[bool] = False
 
     #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.

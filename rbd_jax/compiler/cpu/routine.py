@@ -1,8 +1,8 @@
 """A function of one sample as machine code of a processor, a sample in each lane of its vector registers.
 
-The scalars are those of a kernel for a GPU (`rbd_jax.compiler.kernel`). Each is one vector instruction here (`rbd_jax.compiler.cpu.vectors`), written
-in the language of LLVM, which compiles it (`rbd_jax.compiler.cpu.xla_ffi`). Nothing goes through memory but what registers do not hold, and
-to compile takes a second or two: there are no arrays, no loops over them and no kernels.
+The scalars are those of a kernel for a GPU (`kernel`). Each is one vector instruction here (`vectors`), written in the language
+of LLVM, which compiles it (`xla_ffi`). Nothing goes through memory but what registers do not hold, and to compile takes a second
+or two: there are no arrays, no loops over them and no kernels.
 
 Long programs are written in parts, each a function of its own: the time that LLVM takes to allot registers and to order
 instructions grows faster than their length.

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import sys
 
+from ..compat import CONTEXT, DESTROY, INTERFACE, SCHEDULE, THREADS
+
 
 #: As many ranges as there may be, and how many scalars at least are worked out in one, which takes some 50 µs: to ask a thread
 #: takes a tenth of that.
 MOST, LEAST = 32 if sys.platform != "win32" else 1, 50_000
-
-#: Where things lie in what XLA hands over: of a call the interface and the context; of the interface what destroys an error, what
-#: schedules a task, and what tells the number of threads.
-INTERFACE, CONTEXT, DESTROY, SCHEDULE, THREADS = 16, 24, 64, 136, 144
 
 
 def count(size: int, least: int) -> int:

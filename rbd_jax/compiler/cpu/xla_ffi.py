@@ -12,13 +12,9 @@ from typing import Any
 
 import jax
 
+from ..compat import ARGUMENTS, DATA, EXTENSION, KIND, MAJOR, METADATA, MINOR, RESULTS, SIDES
 from ..schedule import NoKernel
 from .threads import in_ranges
-
-
-#: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its extension, arguments and results, of
-#: a buffer its numbers and sides, of an extension its kind and the metadata, of these the version.
-EXTENSION, ARGUMENTS, RESULTS, DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 8, 72, 112, 24, 40, 8, 24, 24, 28
 
 
 def is_available() -> bool:
