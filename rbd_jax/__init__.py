@@ -149,6 +149,7 @@ Simulation:
 - `sense_along`: what they read along a trajectory
 - `simulate_batch`: many samples for a long time, some of the rows kept
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `explain`: which form that is, and why
 - `shard`: the same over all devices of all processes
 - `Trajectory`: what a rollout returns
 - `Result`: what the codes of a trajectory mean
@@ -349,6 +350,7 @@ __all__ = [
     "sense_along",
     "simulate_batch",
     "batch_map",
+    "explain",
     "shard",
     "Trajectory",
     "Result",
@@ -570,6 +572,7 @@ from .model import (
 )
 from .parallel import (
     batch_map as batch_map,
+    explain as explain,
     shard as shard,
     simulate_batch as simulate_batch,
     specialize as specialize,

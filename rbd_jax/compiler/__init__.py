@@ -8,6 +8,8 @@ It knows nothing of rigid bodies. `README.md` beside this file shows how a progr
 - `ScalarProgram`: a function with some of its numbers known, without the arithmetic that they spare
 - `count_operations`: what a function computes
 - `Operations`: how many operations that are
+- `kernels_in`: what is made of each mapped function within another, and why
+- `Explanation`: that
 - `why_no_kernels`: why there are no kernels here
 """
 
@@ -18,11 +20,18 @@ __all__ = [
     "ScalarProgram",
     "count_operations",
     "Operations",
+    "kernels_in",
+    "Explanation",
     "why_no_kernels",
 ]
 
 from .cost import Operations as Operations, count_operations as count_operations
 from .faults import why_no_kernels as why_no_kernels
 from .lanes import in_lanes as in_lanes
-from .primitive import Mapped as Mapped, mapped as mapped
+from .primitive import (
+    Explanation as Explanation,
+    Mapped as Mapped,
+    kernels_in as kernels_in,
+    mapped as mapped,
+)
 from .scalarize import ScalarProgram as ScalarProgram

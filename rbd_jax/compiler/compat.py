@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import equinox
+import jax
+import jaxlib
 
 
 #: The lowest and the highest version of each package with which all tests of kernels passed.
@@ -15,6 +21,27 @@ DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 24, 40, 8, 24, 24, 28
 
 #: Of the interface: what destroys an error, what schedules a task, and what tells the number of threads.
 DESTROY, SCHEDULE, THREADS = 64, 136, 144
+
+
+#: The folder of the library.
+LIBRARY = str(Path(__file__).resolve().parents[1])
+
+
+def place_of(equations: Sequence) -> str:
+    """Where in the caller's code the last of some operations, each within the one before, comes from, in words.
+
+    That is the innermost line that is neither JAX's nor this library's.
+    """
+    packages = [str(Path(module.__file__).parent) for module in (jax, jaxlib, equinox)]
+    packages += [f"{LIBRARY}/{folder}" for folder in ("compiler", "parallel", "_core")]
+    callers: list[tuple[str, int]] = []
+    for equation in reversed(equations):
+        traceback = equation.source_info.traceback
+        for frame in traceback.frames if traceback is not None else ():
+            if not frame.file_name.startswith((*packages, "<")):
+                callers.append((frame.file_name, frame.line_num))
+    others = [caller for caller in callers if not caller[0].startswith(LIBRARY)] or callers
+    return f" ({others[0][0]}:{others[0][1]})" if others else ""
 
 
 def versions() -> dict[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
+from .compat import place_of
 from .expressions import Scalars
 from .jaxprs import PROGRAMS, aval_of, entries, of_scan, opened
 from .scalarize import UNROLLED, Interpreter
@@ -98,6 +99,7 @@ class Fusing(Interpreter):
 
     - `tables`: known rows that loops are given, shared with what runs the program around it.
     - `depth`: the loops around it; 0 for the whole program.
+    - `path`: the operation that it is at, after those that this is within.
     - `later`: operations on what is there only after the kernel, with their arguments and results. `loops`: those that stay.
     """
 
@@ -108,8 +110,15 @@ class Fusing(Interpreter):
         self.owner, self.tables, self.depth = owner, tables, depth
         self.later: list[tuple[JaxprEqn, list, list]] = []
         self.loops: list[Loop] = []
+        self.path: list[JaxprEqn] = []
 
     def step(self, equation: JaxprEqn, args: list) -> list:
+        self.path.append(equation)
+        results = self.stepped(equation, args)
+        self.path.pop()
+        return results
+
+    def stepped(self, equation: JaxprEqn, args: list) -> list:
         if any(isinstance(x, Later) for x in args):
             args = [x if isinstance(x, Later) else self.scalars.all_settled(x, last=True) for x in args]
             results: list = [Made() for _ in equation.outvars]
@@ -123,8 +132,8 @@ class Fusing(Interpreter):
         ):
             return super().as_it_is(equation, args)
         raise NoKernel(
-            f"{self.owner}: function does `{equation.primitive.name}` in a way that depends on the sample, which a fused kernel "
-            "cannot; leave fused out"
+            f"{self.owner}: function does `{equation.primitive.name}`{place_of(self.path)} in a way that depends on the sample, "
+            "which a fused kernel cannot; leave fused out"
         )
 
     def on_cond(self, equation: JaxprEqn, args: list) -> list:
@@ -184,6 +193,7 @@ class Fusing(Interpreter):
             raise _Unroll("rows of a loop in another loop")
         rows = [self.row(x, aval) for x, aval in zip(args[last:], closed.in_avals[last:], strict=True)]
         inner = Fusing(self.owner, self.tables, self.depth + 1)
+        inner.path = self.path.copy()
         of_round = inner.scalars
         outside = np.vectorize(lambda node: of_round.outside(node, self.scalars), otypes=[np.int64])
         array = lambda nodes: outside(nodes) if nodes.size else nodes

@@ -8,6 +8,7 @@ from typing import Any
 
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
+from .compat import place_of
 from .cpu.xla_ffi import is_available as is_compiled_here
 from .dependence import dependent_results, ends_apart, of_rounds
 from .fusing import stays
@@ -31,19 +32,34 @@ def is_kernel(platform: str) -> bool:
 
 def is_worth_it(program: Any, platform: str) -> bool:
     """Whether to try a kernel of a `primitive.Mapped` without being asked for one."""
+    return why_not(program, platform) is None
+
+
+def why_not(program: Any, platform: str) -> str | None:
+    """Why no kernel is tried without being asked for, or None."""
     jaxpr = program.closed.jaxpr
     numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
     shared, own = program.given[: program.shared], program.given[program.shared :]
-    of_each = (x for x, is_sum in zip(program.results, program.summed, strict=True) if not is_sum)
-    return (
-        not jaxpr.effects
-        and numbers(shared) <= SHARED
-        and entries(jaxpr, once=True) <= LONGEST[platform]
-        and entries(jaxpr) >= AT_LEAST * (numbers(own) + numbers(of_each))
-        and longest_product(jaxpr) <= TERMS
-        and (is_compiled_here() if platform == "cpu" else is_available())
-        and may_be_one(jaxpr, (True,) * len(program.given))
-    )
+    of_each = [x for x, is_sum in zip(program.results, program.summed, strict=True) if not is_sum]
+    if jaxpr.effects:
+        return "it does something besides returning results"
+    if not (is_compiled_here() if platform == "cpu" else is_available()):
+        return "there is no compiler for it here"
+    if (count := numbers(shared)) > SHARED:
+        return f"all samples share {count:,} numbers, and more than {SHARED:,} take long to read"
+    if (count := entries(jaxpr, once=True)) > LONGEST[platform]:
+        return f"its arrays have {count:,} entries, and more than {LONGEST[platform]:,} take long to compile"
+    if (count := entries(jaxpr)) < AT_LEAST * (moved := numbers(own) + numbers(of_each)):
+        return f"it works out {count:,} numbers, too few for the {moved:,} that it reads and writes"
+    if (count := longest_product(jaxpr)) > TERMS:
+        return (
+            f"it has products of matrices with {count:,} terms, and of more than {TERMS} a library is faster"
+        )
+    if refused := refused_in(jaxpr, (True,) * len(program.given)):
+        return (
+            f"`{refused[-1].primitive.name}`{place_of(refused)} depends on the sample, which no kernel can do"
+        )
+    return None
 
 
 def has_loops(jaxpr: Jaxpr) -> bool:
@@ -54,8 +70,10 @@ def has_loops(jaxpr: Jaxpr) -> bool:
     )
 
 
-def may_be_one(jaxpr: Jaxpr, given: Sequence[bool]) -> bool:
-    """Whether a kernel is not refused for an operation that is found before all of it is taken apart.
+def refused_in(jaxpr: Jaxpr, given: Sequence[bool]) -> list[JaxprEqn]:
+    """The first operation for which a kernel is refused, after those that it is within, or nothing.
+
+    It is of those that are found before all of the program is taken apart.
 
     - `given`: which of its arguments are not known.
     """
@@ -66,30 +84,42 @@ def may_be_one(jaxpr: Jaxpr, given: Sequence[bool]) -> bool:
         of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
         flags = dependent_results(equation, of)
         is_after = any(atom in after for atom in atoms)
-        if any(of) and not (_is_quick(equation) if is_after else _may_be(equation, of, flags)):
-            return False
+        if is_after and any(of) and not _is_quick(equation):
+            return [equation]
+        if any(of) and not is_after and (refused := _refused(equation, of, flags)):
+            return refused
         known |= dict(zip(equation.outvars, flags, strict=True))
         if is_after or _has_rows(equation):
             after.update(equation.outvars)
-    return True
+    return []
 
 
-def _may_be(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool]) -> bool:
+def _refused(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool]) -> list[JaxprEqn]:
+    """The operation itself, and one within it; or nothing."""
+    within = _run(equation, given)
+    if within is not None:
+        refused = next(filter(None, (refused_in(*one) for one in within)), [])
+        return [equation, *refused] if refused else []
     name, params = equation.primitive.name, equation.params
-    if name in PROGRAMS:
-        return may_be_one(opened(params[PROGRAMS[name]])[0], given)
-    if name == "scan":
-        return may_be_one(opened(params["jaxpr"])[0], of_rounds(params, given))
-    if name == "cond":
-        return all(may_be_one(opened(branch)[0], given[1:]) for branch in params["branches"])
-    if name == "custom_linear_solve":
-        return may_be_one(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))
     kinds = (aval_of(var).dtype for var, own in zip(equation.outvars, flags, strict=True) if own)
     if not all(kind in KINDS for kind in kinds):
-        return False
-    if name == "while":
-        return not ends_apart(params, given)
-    return Interpreter.does(name)
+        return [equation]
+    does = not ends_apart(params, given) if name == "while" else Interpreter.does(name)
+    return [] if does else [equation]
+
+
+def _run(equation: JaxprEqn, given: tuple[bool, ...]) -> list[tuple[Jaxpr, tuple[bool, ...]]] | None:
+    """The programs that a kernel runs for an operation, and which of their arguments are not known; None where it has none."""
+    name, params = equation.primitive.name, equation.params
+    if name in PROGRAMS:
+        return [(opened(params[PROGRAMS[name]])[0], given)]
+    if name == "scan":
+        return [(opened(params["jaxpr"])[0], of_rounds(params, given))]
+    if name == "cond":
+        return [(opened(branch)[0], given[1:]) for branch in params["branches"]]
+    if name == "custom_linear_solve":
+        return [(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))]
+    return None
 
 
 def _is_quick(equation: JaxprEqn) -> bool:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import core, lax
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from . import faults
+from .jaxprs import programs_of
 from .kernel import Kernel
-from .policy import has_loops, is_kernel, is_worth_it
+from .policy import has_loops, is_kernel, is_worth_it, why_not
 from .schedule import NoKernel
 
 
@@ -205,8 +206,33 @@ class Mapped:
             raise NoKernel(f"{self.owner}: {refused}; leave fused out")
         return self.without_kernel(shared, samples)
 
+    def explained(self, platform: str) -> Explanation:
+        """What is made of it on a platform, and why."""
+        if (fault := faults.why_no_kernels(platform)) is not None:
+            return Explanation(False, f"kernels are switched off: {fault}")
+        if not self.how and (reason := why_not(self, platform)) is not None:
+            return Explanation(False, reason)
+        try:
+            kernel = self._kernel()
+        except NoKernel as error:
+            return Explanation(False, str(error))
+        return Explanation(True, "it is asked for" if self.how else "it pays", kernel.piece.count())
+
     def _kernel(self) -> Kernel:
         return Kernel(self.owner, self.closed, self.shared, self.summed)
+
+
+class Explanation(NamedTuple):
+    """Whether a function of one sample is a kernel, why, and of how many scalars, those in loops once."""
+
+    is_kernel: bool
+    reason: str
+    scalars: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes to compile, of processor time."""
+        return 0.2 + 6e-5 * self.scalars
 
 
 def is_floating(aval) -> bool:
@@ -313,3 +339,14 @@ def _batched(args, axes, *, program: Mapped):
 
 
 batching.primitive_batchers[operation] = _batched
+
+
+def kernels_in(jaxpr: Jaxpr, platform: str) -> list[Explanation]:
+    """What is made of each mapped function within a program."""
+    found = []
+    for equation in jaxpr.eqns:
+        if equation.primitive is operation:
+            found.append(equation.params["program"].explained(platform))
+        for inner in programs_of(equation):
+            found += kernels_in(inner, platform)
+    return found

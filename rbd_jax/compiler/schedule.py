@@ -66,6 +66,11 @@ class Piece:
         own = {extra[node][0][:2] for node in self.nodes if operation[node] == "input"}
         return own.union(*(piece.sources() for piece in loops))
 
+    def count(self) -> int:
+        """How many scalars it works out, those of loops in one round."""
+        loops = (self.scalars.extra[node] for node in self.nodes if self.scalars.operation[node] == "loop")
+        return len(self.nodes) + sum(loop.piece.count() for loop in loops)
+
     def outer(self) -> list[int]:
         """The scalars around it that it needs."""
         extra = self.scalars.extra
