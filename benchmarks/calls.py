@@ -16,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 
 import rbd_jax as rbd
-from rbd_jax import _compile
+from rbd_jax._core import jit as compiling
 
 
 ROUNDS = 50
@@ -84,9 +84,9 @@ def main(robot: str = "arm7") -> None:
     model = rbd.load(robot)
     print("| call | first | later | compilations |\n|---|--:|--:|--:|")
     for name, call in calls(model).items():
-        before, first = _compile.compilations, timed(call)
+        before, first = compiling.compilations, timed(call)
         later = statistics.median(timed(call) for _ in range(ROUNDS))
-        made = _compile.compilations - before
+        made = compiling.compilations - before
         print(f"| {name} | {first:.2f} s | {1e3 * later:.2f} ms | {made} |")
     print("\n| one sample | robot | `jax.jit`, µs | kernel, µs | ratio | first call, s | of the kernel, s |")
     print("|---|---|--:|--:|--:|--:|--:|")

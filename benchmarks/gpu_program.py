@@ -39,7 +39,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import topologies  # noqa: E402
 
 import rbd_jax as rbd  # noqa: E402
-from rbd_jax._mapped import mapped  # noqa: E402
+from rbd_jax.compiler.primitive import mapped  # noqa: E402
 
 
 BANDWIDTH, PER_KERNEL = 3.35e12, 2e-6  # bytes a second, s

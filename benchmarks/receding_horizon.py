@@ -20,7 +20,7 @@ import rbd_jax as rbd  # noqa: I001  (before JAX is used: it sets a compiler opt
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rbd_jax import _compile
+from rbd_jax._core import jit as compiling
 from rbd_jax.control import (
     CEM,
     DDP,
@@ -109,14 +109,14 @@ def measured(problem: Problem, solver) -> tuple[float, np.ndarray, int]:
     first = time.perf_counter() - begin
     dt = float(problem.dt)
     state = rbd.step(problem.model, state, told, dt)
-    ready, took = _compile.compilations, []
+    ready, took = compiling.compilations, []
     for call in range(1, CALLS):
         begin = time.perf_counter()
         told, memory = jax.block_until_ready(controller.step(memory, call * dt, state))
         took.append(time.perf_counter() - begin)
         state = rbd.step(problem.model, state, told, dt)
     assert int(memory.failures) == 0
-    return first, np.array(took) * 1e3, _compile.compilations - ready
+    return first, np.array(took) * 1e3, compiling.compilations - ready
 
 
 def main() -> None:

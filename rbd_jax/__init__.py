@@ -149,6 +149,7 @@ Simulation:
 - `sense_along`: what they read along a trajectory
 - `simulate_batch`: many samples for a long time, some of the rows kept
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `explain`: which form that is, and why
 - `shard`: the same over all devices of all processes
 - `Trajectory`: what a rollout returns
 - `Result`: what the codes of a trajectory mean
@@ -349,6 +350,7 @@ __all__ = [
     "sense_along",
     "simulate_batch",
     "batch_map",
+    "explain",
     "shard",
     "Trajectory",
     "Result",
@@ -413,7 +415,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-from ._interrupts import watch_command_line as _watch_command_line
+from ._core.interrupts import watch_command_line as _watch_command_line
 
 
 _watch_command_line()  # before what takes seconds to import
@@ -442,14 +444,13 @@ from . import (
     simulate as simulate,
     spatial as spatial,
 )
-from ._checked import checked as checked
-from ._errors import (
+from ._core.checked import checked as checked
+from ._core.errors import (
     ModelError as ModelError,
     ModelWarning as ModelWarning,
     UnknownNameError as UnknownNameError,
 )
-from ._operations import Operations as Operations, count_operations as count_operations
-from ._showing import played_by as _played_by
+from ._core.showing import played_by as _played_by
 from .checkpoints import (
     Checkpoint as Checkpoint,
     CheckpointError as CheckpointError,
@@ -571,6 +572,7 @@ from .model import (
 )
 from .parallel import (
     batch_map as batch_map,
+    explain as explain,
     shard as shard,
     simulate_batch as simulate_batch,
     specialize as specialize,
@@ -626,7 +628,8 @@ if _TYPE_CHECKING:
         learn as learn,
         tasks as tasks,
     )
-    from ._callable import CallablePackage as _CallablePackage
+    from ._core.callable import CallablePackage as _CallablePackage
+    from .compiler import Operations as Operations, count_operations as count_operations
     from .plot import page as _page
     from .tasks import Task as Task
     from .view import save_html as save_html, save_video as save_video, view as _view
@@ -636,7 +639,13 @@ if _TYPE_CHECKING:
 
 
 #: What else is in one of the packages that are imported when they are first named.
-_LATER = {"Task": "tasks", "save_video": "view", "save_html": "view"}
+_LATER = {
+    "Task": "tasks",
+    "save_video": "view",
+    "save_html": "view",
+    "count_operations": "compiler",
+    "Operations": "compiler",
+}
 
 
 def __getattr__(name: str) -> object:

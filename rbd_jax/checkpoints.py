@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ._arguments import number
-from ._files import whole_file
+from ._core.arguments import number
+from ._core.files import whole_file
 
 
 MAGIC = b"rbd_jax checkpoint\n"

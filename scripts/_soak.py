@@ -100,7 +100,7 @@ def mappings() -> int:
 
 
 def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -> int:
-    from rbd_jax._files import whole_file
+    from rbd_jax._core.files import whole_file
 
     state = out / "state.json"
     tallies = {name: Tally() for name in names}

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rbd_jax._array import RUNS, gather, gather_or_zero, sum_rows
+from rbd_jax._core.array import RUNS, gather, gather_or_zero, sum_rows
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(6, 3)))

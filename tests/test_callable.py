@@ -8,14 +8,14 @@ import types
 
 import pytest
 
-from rbd_jax._callable import CallablePackage, make_callable
+from rbd_jax._core.callable import CallablePackage, make_callable
 
 
 SOURCE = '''"""Things that are drawn."""
 
 __all__ = ["draw", "line"]
 
-from rbd_jax._callable import make_callable
+from rbd_jax._core.callable import make_callable
 
 
 def draw(what: str, *, size: float = 1.0) -> str:

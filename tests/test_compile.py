@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax import _compile
+from rbd_jax._core import jit as compiling
 
 
 def pendulum(links=2, length=1.0):
@@ -30,11 +30,11 @@ V = jnp.array([0.3, -0.2])
 @pytest.fixture
 def counted():
     """How many compilations there have been since the last time this was asked."""
-    _compile.forget()
-    before = [_compile.compilations]
+    compiling.forget()
+    before = [compiling.compilations]
 
     def count():
-        now = _compile.compilations
+        now = compiling.compilations
         before[0], made = now, now - before[0]
         return made
 
@@ -150,7 +150,7 @@ def test_derivatives_by_what_a_policy_is_written_around():
 
 
 def test_only_so_many_are_kept(counted, monkeypatch):
-    monkeypatch.setattr(_compile, "KEPT", 2)
+    monkeypatch.setattr(compiling, "KEPT", 2)
     for body in ("0", "1", "0", "1"):
         rbd.jacobian(MODEL, V, body)
     assert counted() == 2
@@ -163,7 +163,7 @@ def test_identity():
     def again(n):
         return again(n - 1) if n else 0
 
-    same = _compile.identity
+    same = compiling.identity
     assert same(again) == same(again) and hash(same(again)) == hash(same(again))
     assert (
         same(1) != same(1.0)
@@ -171,7 +171,7 @@ def test_identity():
         and same({"a": np.ones(2)}) == same({"a": np.ones(2)})
     )
     assert same(functools.partial(again, 2)) != same(functools.partial(again, 3))
-    with pytest.raises(_compile.Changeable):
+    with pytest.raises(compiling.Changeable):
         same(Controller())
 
 
@@ -196,21 +196,21 @@ class Numbers(eqx.Module):
 
 def test_modules_are_taken_apart_once(monkeypatch):
     """Those of arrays that cannot change, as long as they are there; what can change is looked at in every call."""
-    _compile.forget()
-    total = _compile.compiled(lambda numbers: numbers.values[0] + numbers.values[1])
+    compiling.forget()
+    total = compiling.compiled(lambda numbers: numbers.values[0] + numbers.values[1])
     fixed, changing = Numbers([jnp.array(1.0), jnp.array(2.0)]), Numbers(np.array([1.0, 2.0]))
     assert total(fixed) == total(changing) == 3
-    monkeypatch.setattr(_compile, "_Parts", None)  # not needed again
+    monkeypatch.setattr(compiling, "_Parts", None)  # not needed again
     assert total(fixed) == 3
     monkeypatch.undo()
     changing.values[0] = 5.0
     assert total(changing) == 7
-    assert len(_compile._apart) == 1
+    assert len(compiling._apart) == 1
     other = Numbers([jnp.array(3.0), jnp.array(2.0)])
-    assert total(other) == 5 and len(_compile._apart) == 2
+    assert total(other) == 5 and len(compiling._apart) == 2
     del fixed, other
     gc.collect()
-    assert not _compile._apart
+    assert not compiling._apart
 
 
 class Many(eqx.Module):
@@ -220,7 +220,7 @@ class Many(eqx.Module):
     name: str = eqx.field(static=True, default="many")
 
 
-@_compile.compiled
+@compiling.compiled
 def told(many):
     return [(1 + x) * 2 for x in many.arrays]
 
@@ -231,13 +231,13 @@ def test_small_arrays_of_a_model_travel_as_one():
     arrays += [np.ones((), bool), np.ones(5000), np.zeros((0, 3)), np.array(3, np.float32)]
     arrays = jax.device_put(arrays)
     many = Many(arrays)
-    parts = _compile._parts(many)
+    parts = compiling._parts(many)
     assert len(parts.numbers) == 5  # float64, int64, bool, float32 and the large one
     again = jax.jit(lambda numbers: parts.put_together(iter(numbers)))(parts.numbers)
     for x, y in zip(again.arrays, arrays, strict=True):
         assert x.dtype == y.dtype
         np.testing.assert_array_equal(x, y)
-    assert len(_compile._parts(MODEL).numbers) <= 3 < len(jax.tree.leaves(MODEL))
+    assert len(compiling._parts(MODEL).numbers) <= 3 < len(jax.tree.leaves(MODEL))
 
 
 def test_arrays_of_other_shapes_are_another_structure():
@@ -253,7 +253,7 @@ def test_what_is_put_somewhere_is_not_packed(counted):
     arrays = jax.device_put([np.full(3, float(i)) for i in range(20)])
     placed = Many([jax.device_put(x, device) for x in arrays])
     for many in (placed, Many(arrays[:3])):
-        assert len(_compile._parts(many).numbers) == len(many.arrays)
+        assert len(compiling._parts(many).numbers) == len(many.arrays)
     expected = [2 * (1 + np.asarray(x)) for x in arrays]
     for found in (told(placed), told(Many(arrays)), jax.vmap(told)(Many(arrays))):
         for x, y in zip(found, expected, strict=True):
@@ -268,7 +268,7 @@ def test_a_function_is_traced_with_its_own_globals():
     one, other = {"k": 2.0}, {"k": 2.0}
     exec(source, one)
     exec(source, other)
-    call = _compile.compiled(lambda function, x: function(x))
+    call = compiling.compiled(lambda function, x: function(x))
     np.testing.assert_array_equal(call(one["double"], np.ones(2)), [2.0, 2.0])
     one.clear()
     np.testing.assert_array_equal(call(other["double"], np.ones(3)), [2.0, 2.0, 2.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from rbd_jax import _entries as entries
+from rbd_jax.compiler import indexing as entries
 
 
 X = np.arange(1, 4 * 5 * 6 + 1).reshape(4, 5, 6)

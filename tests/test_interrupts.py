@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rbd_jax._files import whole_file
+from rbd_jax._core.files import whole_file
 
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,8 +69,8 @@ def test_while_writing(start, tmp_path):
     script = """if True:
         import sys, time
         from pathlib import Path
-        from rbd_jax._interrupts import watch
-        from rbd_jax._files import whole_file
+        from rbd_jax._core.interrupts import watch
+        from rbd_jax._core.files import whole_file
         watch()
         with whole_file(Path(sys.argv[1])) as part:
             part.write_text("half")

@@ -4,15 +4,16 @@ And a name with an underscore is used in its own room only, so that a room can b
 """
 
 import ast
+import graphlib
 from pathlib import Path
 
 import pytest
 
 
 # From low to high. A room imports itself and the rooms of the rows below it, not its neighbours in the same row.
-# "_" stands for all underscore modules directly under the package.
 ORDER = (
-    ("_",),
+    ("_core",),
+    ("compiler",),
     ("checkpoints", "spatial"),
     ("lie",),
     ("joints", "shapes"),
@@ -40,17 +41,8 @@ HEIGHT = {room: height for height, row in enumerate(ORDER) for room in row}
 PACKAGE = Path(__file__).resolve().parent.parent / "rbd_jax"
 
 
-def room_of(name: str) -> str:
-    """The room of the module or folder `name` directly under the package."""
-    underscore = name.startswith("_") and name not in ("__init__", "__main__")
-    return "_" if underscore else name
-
-
 def private_imports(package: Path) -> list[str]:
-    """One line for each import from another room that has an underscore in it.
-
-    The underscore modules directly under the package are everybody's; their underscore names are not.
-    """
+    """One line for each import from another room that has an underscore in it. `_core` is everybody's."""
     found = []
     for file in sorted(package.rglob("*.py")):
         path = file.relative_to(package).with_suffix("").parts
@@ -62,7 +54,7 @@ def private_imports(package: Path) -> list[str]:
             parts = node.module.split(".") if node.module else []
             parts = [*path[: len(path) - node.level], *parts] if node.level else parts[1:]
             own = len(path) > 1 and parts[:1] == [path[0]]
-            inside = parts[1:] if parts and (package / f"{parts[0]}.py").is_file() else parts
+            inside = parts[1:] if parts[:1] == ["_core"] else parts
             names = [*inside, *(alias.name for alias in node.names if parts)]
             if not own and any(name.startswith("_") and not name.endswith("__") for name in names):
                 where = file.relative_to(package.parent)
@@ -85,7 +77,7 @@ def imports_of(source: str, path: tuple[str, ...], package: Path):
             return "__init__"
         name = parts[0]
         there = (package / name).is_dir() or (package / f"{name}.py").is_file()
-        return room_of(name) if there or name in HEIGHT else "__init__"
+        return name if there or name in HEIGHT else "__init__"
 
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -112,7 +104,7 @@ def violations(package: Path) -> list[str]:
     found = []
     for file in sorted(package.rglob("*.py")):
         path = file.relative_to(package).with_suffix("").parts
-        own = room_of(path[0])
+        own = path[0]
         where = file.relative_to(package.parent)
         if own not in HEIGHT:
             found.append(f"{where}: the room '{own}' has no place in ORDER")
@@ -131,6 +123,37 @@ def test_imports_point_down():
     assert not found, "\n" + "\n".join(found)
 
 
+def test_the_compiler_is_used_by_what_it_exports():
+    """So that it can change inside; and it knows nothing of rigid bodies."""
+    inside = [
+        f"{file.relative_to(PACKAGE)}:{node.lineno}"
+        for file in PACKAGE.rglob("*.py")
+        if file.relative_to(PACKAGE).parts[0] != "compiler"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("compiler.")
+    ]
+    assert not inside
+
+
+def test_modules_of_the_compiler_import_in_no_circle():
+    folder = PACKAGE / "compiler"
+    imports = {}
+    for file in folder.rglob("*.py"):
+        own = file.relative_to(folder).with_suffix("").parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.level or node.level > len(own):
+                continue
+            base = [*own[: len(own) - node.level], *(node.module.split(".") if node.module else [])]
+            for parts in [base] if node.module else [[*base, alias.name] for alias in node.names]:
+                imports.setdefault(".".join(own), set()).add(".".join(parts))
+    assert "kernel" in imports["primitive"]
+    graphlib.TopologicalSorter(imports).prepare()  # an error, where there is a circle
+
+
+def test_the_root_has_no_private_modules():
+    assert {file.name for file in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "checkpoints.py"}
+
+
 def test_what_is_private_is_used_in_its_own_room():
     found = private_imports(PACKAGE)
     assert not found, "\n" + "\n".join(found)
@@ -140,7 +163,7 @@ PRIVATE = {
     "a module": ("model/edit.py", "from ..lie._group import Group"),
     "a name": ("model/edit.py", "from ..lie.so3 import _half"),
     "a module of a room": ("model/edit.py", "from ..lie import _group"),
-    "a name of a common module": ("model/edit.py", "from .._array import _rows"),
+    "a name of the core": ("model/edit.py", "from .._core.array import _rows"),
     "absolute": ("model/edit.py", "from rbd_jax.lie._group import Group"),
     "in a function": ("model/edit.py", "def f():\n    from ..lie._group import Group\n    return Group"),
     "from the root": ("__init__.py", "from .lie._group import Group"),
@@ -151,7 +174,7 @@ NOT_PRIVATE = {
         "lie/groups.py",
         "from ._group import Group\nfrom . import _group\nfrom .so3 import _half",
     ),
-    "a common module": ("lie/groups.py", "from .._array import dot\nfrom .. import _array"),
+    "the core": ("lie/groups.py", "from .._core.array import dot\nfrom .._core import array"),
     "a public module": ("model/edit.py", "from ..lie.so3 import SO3"),
     "of other packages": ("lie/groups.py", "from jax._src import core"),
 }
@@ -171,7 +194,14 @@ def test_a_planted_public_import_passes(tmp_path, where, source):
 def plant(folder: Path, where: str, source: str) -> Path:
     """A small package of the same name with one file of the given source, and empty files around it."""
     package = folder / "rbd_jax"
-    for name in ("__init__", "__main__", "_array", "spatial/__init__", "lie/__init__", "model/__init__"):
+    for name in (
+        "__init__",
+        "__main__",
+        "_core/__init__",
+        "spatial/__init__",
+        "lie/__init__",
+        "model/__init__",
+    ):
         file = package / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -195,7 +225,7 @@ UPWARD = {
     "of the package": ("lie/groups.py", "import rbd_jax"),
     "of a name of the package": ("lie/groups.py", "from .. import Transform"),
     "of everything": ("lie/groups.py", "from .. import *"),
-    "from the lowest": ("_array.py", "from .spatial import Transform"),
+    "from the lowest": ("_core/array.py", "from ..spatial import Transform"),
     "to a room not written yet": ("dynamics/crba.py", "from ..simulate import step"),
     "to a neighbour": ("forces/planes.py", "from ..constraints import loop"),
     "from a room that is one file": ("spatial.py", "from .lie import exp"),
@@ -207,8 +237,8 @@ DOWNWARD = {
     "relative, the room itself": ("lie/groups.py", "from .. import spatial"),
     "absolute": ("model/tree.py", "import rbd_jax.lie.groups, rbd_jax.spatial"),
     "the room's own": ("lie/groups.py", "from . import tables\nfrom .tables import x\nfrom ..lie import y"),
-    "underscore modules": ("lie/groups.py", "from .._array import dot\nfrom .. import _array"),
-    "among underscore modules": ("_errors.py", "from ._array import dot"),
+    "the core": ("lie/groups.py", "from .._core.array import dot\nfrom .._core import array"),
+    "within the core": ("_core/errors.py", "from .array import dot"),
     "of other packages": (
         "lie/groups.py",
         "import jax.numpy as jnp\nfrom model import Model\nimport rbd_jax_extra",

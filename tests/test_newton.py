@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rbd_jax._newton import Code, newton
+from rbd_jax._core.newton import Code, newton
 
 
 def root(p, guess=1.5, max_steps=12):

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import rbd_jax as rbd
-from rbd_jax._simplify import Program
+from rbd_jax.compiler.scalarize import ScalarProgram
 
 
 X, Y = np.array([0.7, -1.3, 2.0]), np.array([0.5, 0.0, -2.0])
@@ -15,7 +15,7 @@ M = np.arange(12.0).reshape(3, 4) - 5
 
 
 def simplified(function, *given):
-    return Program(jax.make_jaxpr(function)(*given))
+    return ScalarProgram(jax.make_jaxpr(function)(*given))
 
 
 #: Functions with all kinds of operations in them.
@@ -72,11 +72,12 @@ def test_same_results(name):
 
 #: Functions of a scalar, and how many multiplications (divisions) and additions are left of them.
 RULES = {
-    "x * 0": (lambda x: x * 0 + 2.0, 0, 0),
+    "x * 0, which is NaN where x is not finite": (lambda x: x * 0 + 2.0, 1, 1),
+    "x * 0 where x is used all the same": (lambda x: x * 0 + x, 0, 0),
     "x * 1": (lambda x: 1.0 * x / 1.0, 0, 0),
     "x + 0": (lambda x: 0.0 + x - 0.0, 0, 0),
-    "x - x": (lambda x: (x * x) - (x * x), 0, 0),
-    "0 / x": (lambda x: 0.0 / x, 0, 0),
+    "x - x": (lambda x: x + (x * x) - (x * x), 1, 2),
+    "0 / x": (lambda x: 0.0 / x, 1, 0),
     "signs": (lambda x: jnp.negative(-x) * -1.0, 0, 0),
     "a sum absorbs a sign": (lambda x: 1.5 - (-(x * x)), 1, 1),
     "constants next to one another": (lambda x: 2.0 * (3.0 * x) + 4.0 + 5.0, 1, 1),
@@ -109,7 +110,32 @@ def test_batches_and_compilation():
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
-def test_what_is_infinite_is_hidden_by_a_zero():
-    """As documented: `x · 0` is 0, whatever x is."""
-    program = simplified(lambda x: x * 0.0, jnp.asarray(1.0))
-    assert program(jnp.asarray(jnp.inf))[0] == 0
+#: Functions with known zeros, of two numbers that may be infinite or NaN.
+WITH_ZEROS = {
+    "a product": lambda x, y: x * 0.0 + y,
+    "a difference": lambda x, y: (x * y - x * y) + 1.0,
+    "within a quotient": lambda x, y: 1.0 / (x + 0.0 * y),
+    "where it is infinite": lambda x, y: 1.0 / (x * x + 0.0 * x),
+    "within functions": lambda x, y: jnp.tanh(0.0 * x) + jnp.exp(jnp.sin(0.0 * y)),
+    "of a sine": lambda x, y: 0.0 * jnp.sin(x) + y,
+    "in one case": lambda x, y: jnp.where(y > 0, 0.0 * x, 1.0),
+    "in both cases": lambda x, y: jnp.where(y > 0, 0.0 * x, 2.0 + 0.0 * x),
+    "of a choice": lambda x, y: 0.0 * jnp.where(y > 0, x, 1.0) + 3.0,
+    "in a condition": lambda x, y: jnp.where(0.0 * x < 1, 1.0, 2.0) + 0.0 * y,
+    "in what nobody needs": lambda x, y: (0.0 * x + 1.0, y)[1],
+    "to the power zero": lambda x, y: (0.0 * x + 2.0) ** 0 + y,
+    "in a matrix": lambda x, y: jnp.array([[0.0, 1.0], [2.0, 0.0]]) @ jnp.stack([x, y]),
+    "of a quotient": lambda x, y: 0.0 * (1.0 / (3.0 + x)) + y,
+    "the smaller one": lambda x, y: jnp.minimum(0.0 * x, y),
+    "round by round": lambda x, y: jax.lax.fori_loop(0, 3, lambda _, z: 0.5 * z + 0.0 * x, y),
+}
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_what_is_not_finite_stays_so(name):
+    function = WITH_ZEROS[name]
+    numbers = np.array([0.0, -1.5, np.inf, -np.inf, np.nan])
+    x, y = (part.reshape(-1) for part in np.meshgrid(numbers, numbers))
+    program = simplified(function, jnp.asarray(1.0), jnp.asarray(1.0))
+    found = np.asarray(jax.jit(jax.vmap(program))(x, y)[0])
+    np.testing.assert_array_equal(found, jax.jit(jax.vmap(function))(x, y))

@@ -102,7 +102,7 @@ __all__ = [
     "quotient_of_precision",
 ]
 
-from .._newton import Code as Code
+from .._core.newton import Code as Code
 from ._director_scheme import DirectorScheme as DirectorScheme
 from .directors import (
     DirectorConstraints as DirectorConstraints,

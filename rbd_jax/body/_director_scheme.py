@@ -19,8 +19,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._array import matmul, transpose
-from .._newton import newton
+from .._core.array import matmul, transpose
+from .._core.newton import newton
 from .directors import (
     DirectorConstraints,
     DirectorState,

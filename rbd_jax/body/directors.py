@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import number, rotation, vector
-from .._array import cross, matmul, matrix, skew, transpose, vecmat
-from .._newton import solve_dense
+from .._core.arguments import number, rotation, vector
+from .._core.array import cross, matmul, matrix, skew, transpose, vecmat
+from .._core.newton import solve_dense
 from .rotating_body import RotatingBody
 
 

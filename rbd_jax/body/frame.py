@@ -10,8 +10,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import accuracy, as_array, rotation
-from .._array import cross, dot, is_known
+from .._core.arguments import accuracy, as_array, rotation
+from .._core.array import cross, dot, is_known
 from ..lie import S2
 
 

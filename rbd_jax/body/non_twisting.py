@@ -12,8 +12,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import rotation, vector
-from .._array import cross, dot, matmul, matvec, skew, vecmat
+from .._core.arguments import rotation, vector
+from .._core.array import cross, dot, matmul, matvec, skew, vecmat
 from ..lie import SO3
 from .rotating_body import RotatingBody
 

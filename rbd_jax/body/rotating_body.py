@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import accuracy, as_array
-from .._array import dot, is_known, matvec
-from .._compile import compiled
-from .._errors import ModelError, ModelWarning
+from .._core.arguments import accuracy, as_array
+from .._core.array import dot, is_known, matvec
+from .._core.errors import ModelError, ModelWarning
+from .._core.jit import compiled
 from ..model.faults import triangle_fault
 
 

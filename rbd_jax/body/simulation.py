@@ -11,10 +11,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import accuracy, instance, number, rotation, vector, whole_number
-from .._array import is_known, with_precision
-from .._failures import Failure, lost
-from .._newton import Code
+from .._core.arguments import accuracy, instance, number, rotation, vector, whole_number
+from .._core.array import is_known, with_precision
+from .._core.failures import Failure, lost
+from .._core.newton import Code
 from ._director_scheme import DirectorScheme, Moment
 from .directors import DirectorConstraints, DirectorState, NonTwisting, director_state
 from .energy_momentum import DirectorEnergyMomentum

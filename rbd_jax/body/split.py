@@ -15,8 +15,8 @@ from __future__ import annotations
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._arguments import rotation, vector
-from .._array import cross, dot, matmul, matvec, skew, vecmat
+from .._core.arguments import rotation, vector
+from .._core.array import cross, dot, matmul, matvec, skew, vecmat
 from ..lie import S2
 from .rotating_body import RotatingBody
 

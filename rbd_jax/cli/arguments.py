@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from .. import __version__
-from .._interrupts import over, watch
+from .._core.interrupts import over, watch
 from .convert import convert
 from .excite import excite
 from .free import TAKES, free

@@ -10,7 +10,7 @@ import argparse
 import re
 
 from .. import identify
-from .._errors import suggest
+from .._core.errors import suggest
 
 
 #: The kinds that names alone are enough for, by their names in `rbd.identify`.

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from .. import __version__, control
-from .._errors import suggest
+from .._core.errors import suggest
 from ..control import Problem, Solution, Solver
 from ..control.appraisal import Appraisal
 from ..control.problems import NAMES, Posed

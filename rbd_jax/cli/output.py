@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from .._files import brought_to_disk
-from .._interrupts import clearing_up
+from .._core.files import brought_to_disk
+from .._core.interrupts import clearing_up
 from .model import Refused
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from .._interrupts import clearing_up
+from .._core.interrupts import clearing_up
 from ..contact.law import contact_law
 from ..model import Model
 from ..simulate import Result, Scheme, Trajectory

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._interrupts import clearing_up
+from .._core.interrupts import clearing_up
 from ..checkpoints import Checkpoint, CheckpointError, Run, differences, fingerprint, locked
 from .model import Refused
 

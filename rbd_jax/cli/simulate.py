@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import add_forces, forces, joints, simulate as schemes
-from .._errors import suggest
+from .._core.errors import suggest
 from ..checkpoints import CheckpointError
 from ..contact.law import contact_law
 from ..model import Model

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._figures import as_svg
-from .._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
+from .._core.figures import as_svg
+from .._core.page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
 from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
 from ..simulate.systems import tree_of
 from ..tasks import Task

@@ -9,7 +9,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from .._interrupts import clearing_up
+from .._core.interrupts import clearing_up
 from ..model import Model
 from ..simulate import Trajectory
 from ..view import view as shown

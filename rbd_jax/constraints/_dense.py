@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._array import matmul, matvec, transpose, vecmat
+from .._core.array import matmul, matvec, transpose, vecmat
 from ..dynamics import Motion
 from ..dynamics.forward import inertia_solver
 from ..dynamics.mass_matrix import composite_rigid_body

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import dot, gather, gather_or_zero, matvec, outer, sum_rows, vecmat
+from .._core.array import dot, gather, gather_or_zero, matvec, outer, sum_rows, vecmat
 from ..dynamics import Motion
 from ..dynamics.columns import at_last_column, column_armature, from_columns, to_columns
 from ..dynamics.forward import BodyFrames

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import function_tree
-from .._array import matmul, matvec, transpose, vecmat
-from .._errors import ModelError
+from .._core.arguments import function_tree
+from .._core.array import matmul, matvec, transpose, vecmat
+from .._core.errors import ModelError
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.inverse import inertia_product, recursive_newton_euler
 from ..model import Model, difference

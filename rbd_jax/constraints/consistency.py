@@ -13,12 +13,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import configuration, joint_names, positive, takes, velocity
-from .._array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
-from .._implicit import remembered
-from .._rules import custom_jvp
-from .._text import can_be_shown, numbers
-from .._versions import NOTHING_TRACED, get_opaque_trace_state
+from .._core.arguments import configuration, joint_names, positive, takes, velocity
+from .._core.array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._core.derivatives import custom_jvp
+from .._core.implicit import remembered
+from .._core.text import can_be_shown, numbers
+from .._core.versions import NOTHING_TRACED, get_opaque_trace_state
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_product

@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import anything, configuration, takes, velocity, wrenches
-from .._array import transpose
+from .._core.arguments import anything, configuration, takes, velocity, wrenches
+from .._core.array import transpose
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.derivatives import forward_derivatives, newton_euler_derivatives
 from ..model import Model, integrate

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import anything, configuration, takes, velocity, wrenches
+from .._core.arguments import anything, configuration, takes, velocity, wrenches
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.forward import articulated_body
 from ..dynamics.inverse import recursive_newton_euler

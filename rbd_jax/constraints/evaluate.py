@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import anything, configuration, takes, velocity
-from .._array import gather, gather_or_zero, products, sum_rows, transpose, with_zero_row
+from .._core.arguments import anything, configuration, takes, velocity
+from .._core.array import gather, gather_or_zero, products, sum_rows, transpose, with_zero_row
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns, to_columns
 from ..dynamics.inverse import joint_forces

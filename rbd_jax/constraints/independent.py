@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import configuration, joint_names, takes, velocity
-from .._array import is_known, matmul, matvec
+from .._core.arguments import configuration, joint_names, takes, velocity
+from .._core.array import is_known, matmul, matvec
 from ..dynamics import Motion
 from ..model import Model
 from ._factors import pseudo_inverse, rank_tolerance

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, joint_names, takes, velocity, wrenches
-from .._array import matmul, matvec, vecmat
+from .._core.arguments import configuration, joint_names, takes, velocity, wrenches
+from .._core.array import matmul, matvec, vecmat
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.inverse import recursive_newton_euler
 from ..model import Model

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import anything, configuration, takes, velocity
-from .._array import matvec, vecmat
+from .._core.arguments import anything, configuration, takes, velocity
+from .._core.array import matvec, vecmat
 from ..dynamics import Motion
 from ..loops import LoopJoint
 from ..model import Model

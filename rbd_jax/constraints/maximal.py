@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import choice, configuration, instance, velocity
-from .._array import gather, is_known, matvec
-from .._errors import ModelError, UnknownNameError, suggest
+from .._core.arguments import choice, configuration, instance, velocity
+from .._core.array import gather, is_known, matvec
+from .._core.errors import ModelError, UnknownNameError, suggest
 from ..dynamics import body_velocities, forward_kinematics
 from ..joints import Free, Joint, Offset, Reversed
 from ..lie import quaternion

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import anything, as_array, configuration, takes, velocity, wrenches
-from .._array import complement, gather_or_zero, sum_rows, transpose, vecmat
+from .._core.arguments import anything, as_array, configuration, takes, velocity, wrenches
+from .._core.array import complement, gather_or_zero, sum_rows, transpose, vecmat
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.external import given_wrenches
 from ..joints import ConstantSubspaceJoint, Subspaces

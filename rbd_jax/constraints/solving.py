@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._implicit import implicit
+from .._core.implicit import implicit
 from ..dynamics import Motion
 from ..dynamics.inverse import inertia_product
 from ._dense import NullSpace, RangeSpace, Saddle

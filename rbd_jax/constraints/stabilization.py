@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
+from .._core.arguments import number
 from ..dynamics import Motion
 from ..model import Model
 from .consistency import projected

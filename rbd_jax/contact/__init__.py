@@ -96,11 +96,11 @@ from .geometry.pairs import (
 from .hard import Hard as Hard
 from .impact import Impact as Impact, impact as impact, impulse_response as impulse_response
 from .law import ContactLaw as ContactLaw, JumpingLaw as JumpingLaw, Reaction as Reaction
+from .massless import MasslessCenters as MasslessCenters
 from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactPair
 from .rigid import Rigid as Rigid
 from .separated import separated as separated
 from .soft import Soft as Soft
-from .massless import MasslessCenters as MasslessCenters
 from .softness import Softness as Softness
 from .unilateral import (
     ContactProblem as ContactProblem,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot
+from .._core.array import dot
 
 
 def as_energy_allows(

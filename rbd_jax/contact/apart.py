@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather, with_precision
+from .._core.array import gather, with_precision
 from ..dynamics import Motion
 from ..dynamics.sites import fixed_frames
 from ..model import Model

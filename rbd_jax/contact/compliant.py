@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import choice, names, number
-from .._array import matvec, vecmat, with_precision
-from .._errors import ModelError, suggest
+from .._core.arguments import choice, names, number
+from .._core.array import matvec, vecmat, with_precision
+from .._core.errors import ModelError, suggest
 from ..dynamics import Motion
 from ..dynamics.sites import fixed_frames
 from ..forces import Force

@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from .._arguments import configuration, takes
-from .._array import cross, dot, gather, is_known, matmul, matvec, transpose, with_precision
+from .._core.arguments import configuration, takes
+from .._core.array import cross, dot, gather, is_known, matmul, matvec, transpose, with_precision
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames

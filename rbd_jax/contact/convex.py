@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather_or_zero, matmul, times, transpose, with_precision
+from .._core.array import gather_or_zero, matmul, times, transpose, with_precision
 from ..constraints.closure import Closure, reduced_inertia
 from ..constraints.evaluate import matrix_of
 from ..dynamics import Motion

@@ -16,9 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import choice, number
-from .._array import dot, matmul, matvec, transpose, vecmat
-from .._positive import solve_positive
+from .._core.arguments import choice, number
+from .._core.array import dot, matmul, matvec, transpose, vecmat
+from .._core.positive import solve_positive
 from .contacts import contact_jacobian, contacts_of
 from .impact import answers_of, jumped, touches
 from .law import JumpingLaw, Reaction

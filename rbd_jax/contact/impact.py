@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import choice, configuration, number, takes, velocity, wrenches
-from .._array import matmul, matvec, times, transpose, vecmat
-from .._implicit import remembered
+from .._core.arguments import choice, configuration, number, takes, velocity, wrenches
+from .._core.array import matmul, matvec, times, transpose, vecmat
+from .._core.implicit import remembered
 from ..constraints import Closure
 from ..constraints.closure import reduced_inertia
 from ..constraints.dynamics import motion_under_constraints

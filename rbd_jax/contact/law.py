@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import times
+from .._core.array import times
 from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model

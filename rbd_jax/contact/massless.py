@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import by_numpy
+from .._core.arguments import names, number
+from .._core.array import by_numpy
 from ..model import Model
 from ..spatial import Attached, Transform
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import gather
-from .._errors import ModelError, UnknownNameError, suggest
+from .._core.arguments import names, number
+from .._core.array import gather
+from .._core.errors import ModelError, UnknownNameError, suggest
 from ..model import Model
 from ..shapes import Shape
 from ..spatial import Attached, Reference, Transform, no_frames

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import choice, number, whole_number
-from .._array import matvec, times
-from .._positive import solve_positive
+from .._core.arguments import choice, number, whole_number
+from .._core.array import matvec, times
+from .._core.positive import solve_positive
 from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
 from ._energy import as_energy_allows

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import configuration, takes
-from .._array import times
+from .._core.arguments import configuration, takes
+from .._core.array import times
 from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model, difference, integrate

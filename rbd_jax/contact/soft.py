@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import choice, number, whole_number
+from .._core.arguments import choice, number, whole_number
 from .convex import ConvexLaw
 from .soft_rows import AsMujoco
 

@@ -18,9 +18,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import at_least, clamped, dot, gather, gather_or_zero, matmul, matvec
-from .._positive import solve_positive
-from .._rules import custom_jvp
+from .._core.array import at_least, clamped, dot, gather, gather_or_zero, matmul, matvec
+from .._core.derivatives import custom_jvp
+from .._core.positive import solve_positive
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body

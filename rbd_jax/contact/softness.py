@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import by_numpy
-from .._errors import ModelError
+from .._core.arguments import names, number
+from .._core.array import by_numpy
+from .._core.errors import ModelError
 from ..model import Model
 from ..spatial import Attached, Reference, no_frames
 from .soft_rows import StopNumbers, held_tendons

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import anything, configuration, takes, velocity, wrenches
-from .._array import dot, matmul, matvec, transpose, vecmat
+from .._core.arguments import anything, configuration, takes, velocity, wrenches
+from .._core.array import dot, matmul, matvec, transpose, vecmat
 from ..constraints import Closure
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion

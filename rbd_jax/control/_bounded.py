@@ -7,8 +7,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import times
-from .._positive import apply_inverse
+from .._core.array import times
+from .._core.positive import apply_inverse
 
 
 def bounded_minimum(

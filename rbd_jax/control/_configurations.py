@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import instance
-from .._array import gather, is_known
+from .._core.arguments import instance
+from .._core.array import gather, is_known
 from ..constraints.evaluate import holonomic, matrix_of, residual_of
 from ..model import Model
 from ..simulate import Simulated, State

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import matmul, transpose, vecmat
+from .._core.array import matmul, transpose, vecmat
 from ..simulate import State
 from ._dependence import depends_on
 from ._stages import Point, Stages

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import rowwise, transpose, vecmat
+from .._core.array import rowwise, transpose, vecmat
 from ._expansion import Expansions
 from ._stages import Point, Stages
 

@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import choice, number, whole_number
-from .._array import floating, is_known
+from .._core.arguments import choice, number, whole_number
+from .._core.array import floating, is_known
 from ..parallel import batch_map
 from ._stages import Point, Stages
 from .problem import Problem

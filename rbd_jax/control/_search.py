@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import vecmat
+from .._core.array import vecmat
 from ._bounded import bounded_minimum
 from ._configurations import At, Local, Rows, apart, empty
 

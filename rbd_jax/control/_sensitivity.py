@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import matmul, matvec, transpose, vecmat
-from .._newton import solve_redundant
+from .._core.array import matmul, matvec, transpose, vecmat
+from .._core.newton import solve_redundant
 from ._configurations import At, Local, Rows, weights
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import times, vecmat
+from .._core.array import times, vecmat
 from ._bounded import at_bound, bounded_minimum
 from ._configurations import At, Local, empty
 

@@ -16,8 +16,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._array import is_known, with_precision
-from .._implicit import recomputed
+from .._core.array import is_known, with_precision
+from .._core.implicit import recomputed
 from ..simulate import State
 from ..simulate.step import linearized, stepped
 from ._configurations import flat_entries

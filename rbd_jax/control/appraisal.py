@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .._arguments import instance
+from .._core.arguments import instance
 from .optimality import FOLLOWS, MANY, Optimality, optimality_at
 from .problem import Problem
 from .requirements import DURATION, Requirement, broken_by, judged

@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import choice
+from .._core.arguments import choice
 from ..simulate import State
 from ._stages import Point, Stages
 from .interior_point import InteriorPoint

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import floating, gather, is_known
+from .._core.array import floating, gather, is_known
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
 from ..simulate import Actuation

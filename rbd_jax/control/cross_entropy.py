@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import whole_number
+from .._core.arguments import whole_number
 from ._sampling import Interpolation, Sampling
 
 

@@ -26,8 +26,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import choice, whole_number
-from .._array import is_known, matvec, rowwise, transpose, vecmat
+from .._core.arguments import choice, whole_number
+from .._core.array import is_known, matvec, rowwise, transpose, vecmat
 from ._expansion import Expansions
 from ._rows import Held, Keeping, Pressed, Rows, most
 from ._stages import Point, Stages, joined

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import a_model, configuration, instance, names, number
-from .._array import matmul, transpose, vecmat, with_precision
-from .._compile import compiled
+from .._core.arguments import a_model, configuration, instance, names, number
+from .._core.array import matmul, transpose, vecmat, with_precision
+from .._core.jit import compiled
 from ..simulate import Simulated, State
 from ._configurations import Aims, limits_of, own_constraints, speeds_of
 from .constraint import Bounds, Constraint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arguments import instance
+from .._core.arguments import instance
 from ..joints import Free
 from ..model import Model
 from ..simulate import Actuation, Simulated

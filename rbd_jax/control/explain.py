@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import instance
+from .._core.arguments import instance
 from .problem import Problem
 from .requirements import broken_by, judged
 from .solution import Code, Solution

@@ -21,8 +21,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import choice, whole_number
-from .._array import is_known, matvec, vecmat
+from .._core.arguments import choice, whole_number
+from .._core.array import is_known, matvec, vecmat
 from ._stages import Hessian, Stages
 from .lqr import LinearQuadratic, Policy, followed, riccati
 from .parallel_lqr import parallel_followed, parallel_riccati

@@ -19,11 +19,11 @@ from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import a_model, configuration, instance, names, number, whole_number
-from .._array import with_precision
-from .._compile import compiled
-from .._implicit import moving_arguments
-from .._rules import custom_jvp
+from .._core.arguments import a_model, configuration, instance, names, number, whole_number
+from .._core.array import with_precision
+from .._core.derivatives import custom_jvp
+from .._core.implicit import moving_arguments
+from .._core.jit import compiled
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
 from ._configurations import Aims, apart, limits_of, own_constraints, weights

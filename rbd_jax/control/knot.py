@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._array import gather, matmul
+from .._core.array import gather, matmul
 from ..dynamics import Motion
 from ..model import Model, neutral
 from ..simulate import Simulated, State

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import floating, matmul, matvec, transpose, vecmat
+from .._core.array import floating, matmul, matvec, transpose, vecmat
 
 
 class LinearQuadratic(eqx.Module):

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
+from .._core.arguments import number
 from ._sampling import Interpolation, Sampling, _median
 
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, number
-from .._array import matmul, matvec, transpose, with_precision
-from .._compile import compiled
+from .._core.arguments import a_model, number
+from .._core.array import matmul, matvec, transpose, with_precision
+from .._core.jit import compiled
 from ..simulate import Actuation, Simulated, State
 from ..simulate.begin import in_one_precision
 from ._controlled import controlled

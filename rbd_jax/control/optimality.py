@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import instance
-from .._compile import compiled
+from .._core.arguments import instance
+from .._core.jit import compiled
 from ._stages import Point, Stages
 from .problem import Problem
 from .requirements import Judged, Requirement, judged

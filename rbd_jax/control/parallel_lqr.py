@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._array import identity_like, matmul, matvec, transpose, vecmat
+from .._core.array import identity_like, matmul, matvec, transpose, vecmat
 from .lqr import LinearQuadratic, Policy
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._errors import UnknownNameError, suggest
+from .._core.errors import UnknownNameError, suggest
 from ..dynamics import Bodies, Motion
 from ..dynamics.jacobians import body_jacobian
 from ..dynamics.sites import frames_on

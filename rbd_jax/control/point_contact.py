@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, direction, number
-from .._array import complement
+from .._core.arguments import as_array, direction, number
+from .._core.array import complement
 from .places import Located, Place
 from .residuals import Position
 

@@ -18,8 +18,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, instance, number, whole_number
-from .._array import is_known
+from .._core.arguments import a_model, instance, number, whole_number
+from .._core.array import is_known
 from ..constraints import Stabilization
 from ..forces.actuators.drive import actuators_of
 from ..simulate import Actuation, Scheme, Simulated, State

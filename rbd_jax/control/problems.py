@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._errors import UnknownNameError, suggest
+from .._core.errors import UnknownNameError, suggest
 from ..dynamics import forward_kinematics, gravity_force
 from ..model import Model, neutral
 from ..robots import acrobot, arm7, cartpole, double_pendulum

@@ -21,11 +21,11 @@ from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import as_array, number, whole_number
-from .._array import times, transpose
-from .._compile import compiled
-from .._positive import apply_factors, factors, solve_positive
-from .._rules import custom_jvp
+from .._core.arguments import as_array, number, whole_number
+from .._core.array import times, transpose
+from .._core.derivatives import custom_jvp
+from .._core.jit import compiled
+from .._core.positive import apply_factors, factors, solve_positive
 from .solution import Code
 
 

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import as_array, choice, function_tree, instance, number
-from .._array import is_known, matvec
-from .._compile import compiled
+from .._core.arguments import as_array, choice, function_tree, instance, number
+from .._core.array import is_known, matvec
+from .._core.jit import compiled
 from ..simulate import Controls, State
 from ._stages import Point, Stages, joined
 from .ddp import DDP

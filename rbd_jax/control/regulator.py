@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import instance, number
-from .._array import matmul, transpose
-from .._compile import compiled
+from .._core.arguments import instance, number
+from .._core.array import matmul, transpose
+from .._core.jit import compiled
 from .lqr import LinearQuadratic, Policy, followed, in_common, riccati
 from .parallel_lqr import Stretch, joined, parallel_followed, parallel_riccati
 

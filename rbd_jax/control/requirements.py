@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from .._compile import compiled
+from .._core.jit import compiled
 from ._stages import Stages
 from .collocation import followed_by
 from .constraint import Constraint

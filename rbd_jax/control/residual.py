@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._arguments import function_tree, number
-from .._array import is_known
+from .._core.arguments import function_tree, number
+from .._core.array import is_known
 from .knot import Knot
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import direction, instance, names, rotation, vector
-from .._array import floating, gather, matmul, matvec, skew, transpose
+from .._core.arguments import direction, instance, names, rotation, vector
+from .._core.array import floating, gather, matmul, matvec, skew, transpose
 from ..contact.apart import distances
 from ..contact.pairs import Touching, between, touching
 from ..dynamics import Motion

@@ -26,9 +26,9 @@ from jax.custom_derivatives import zero_from_primal
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from .._array import matmul, matvec, transpose, vecmat
-from .._implicit import moving_arguments
-from .._rules import custom_jvp
+from .._core.array import matmul, matvec, transpose, vecmat
+from .._core.derivatives import custom_jvp
+from .._core.implicit import moving_arguments
 from ._stages import Point, Stages
 from .lqr import solved
 from .problem import Problem

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import matmul, vecmat
+from .._core.array import matmul, vecmat
 from ._stages import Point, Stages
 from .transcription import Stage, Transcription, half_square, square
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import matvec
-from .._text import can_be_shown
+from .._core.array import matvec
+from .._core.text import can_be_shown
 from ..simulate import Controls, State, Trajectory
 from ..simulate.system import System
 from .problem import Problem

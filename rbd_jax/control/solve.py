@@ -6,9 +6,9 @@ import os
 
 from jaxtyping import Array, Bool
 
-from .._arguments import instance, number
-from .._array import is_known
-from .._compile import compiled
+from .._core.arguments import instance, number
+from .._core.array import is_known
+from .._core.jit import compiled
 from ..checkpoints import Checkpoint
 from ..simulate import State
 from ._stages import Stages

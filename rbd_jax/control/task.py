@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_array
-from .._array import is_known
+from .._core.arguments import as_array
+from .._core.array import is_known
 from ..simulate import State
 from ..simulate.system import System
 from ._dependence import depends_on

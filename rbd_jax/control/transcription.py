@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import matmul, matvec, transpose, vecmat
+from .._core.array import matmul, matvec, transpose, vecmat
 from ._stages import Hessian, Point, Stages
 from .lqr import LinearQuadratic, Policy
 

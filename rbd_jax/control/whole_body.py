@@ -21,10 +21,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import a_model, instance, number, whole_number
-from .._array import gather, matmul, matvec, transpose, vecmat, with_precision
-from .._compile import compiled
-from .._positive import solve_positive
+from .._core.arguments import a_model, instance, number, whole_number
+from .._core.array import gather, matmul, matvec, transpose, vecmat, with_precision
+from .._core.jit import compiled
+from .._core.positive import solve_positive
 from ..model import Model
 from ..model.lumping import moving_inertias
 from ..simulate import Actuation, Simulated, State

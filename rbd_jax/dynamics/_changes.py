@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import (
+from .._core.array import (
     cross,
     dot,
     gather,

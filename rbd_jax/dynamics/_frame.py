@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather
+from .._core.array import gather
 from ..joints import Fixed
 from ..model import Model
 from ..model.lumping import moving_placements, unmoved, weld_frames

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import with_zero_row
+from .._core.array import with_zero_row
 from ..lie import SE3
 from ..spatial import Transform
 

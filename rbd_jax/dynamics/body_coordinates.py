@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, is_known, matvec, vecmat
+from .._core.array import cross, dot, is_known, matvec, vecmat
 from ..joints import Prismatic, Revolute
 from ..model import Model, Tree
 from ..model.lumping import moving_inertias, moving_placements

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, space_point, takes, velocity
-from .._array import gather, matvec, transpose
+from .._core.arguments import configuration, space_point, takes, velocity
+from .._core.array import gather, matvec, transpose
 from ..model import Model
 from ..model.lumping import moving_inertias
 from ..spatial import Inertia, Transform, moment_shift, motion_shift

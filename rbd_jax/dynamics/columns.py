@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather, gather_or_zero, transpose, with_zero_row
+from .._core.array import gather, gather_or_zero, transpose, with_zero_row
 from ..model import Model
 
 

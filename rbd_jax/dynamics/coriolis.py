@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity
-from .._array import matmul, matvec, transpose
+from .._core.arguments import configuration, takes, velocity
+from .._core.array import matmul, matvec, transpose
 from ..model import Model
 from ..spatial import cross_force_matrix, cross_force_operand_matrix, cross_motion_matrix
 from .columns import among_dofs, at_last_column

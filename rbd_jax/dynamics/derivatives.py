@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity, wrenches
-from .._array import products, transpose
+from .._core.arguments import configuration, takes, velocity, wrenches
+from .._core.array import products, transpose
 from ..model import Model, Topology
 from ..spatial import cross_force, parts
 from ._changes import Changes

@@ -33,9 +33,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity, wrenches
-from .._array import (
+from .._core.arguments import configuration, takes, velocity, wrenches
+from .._core.array import (
     blocks,
+    columnwise,
     dot,
     gather,
     gather_or_zero,
@@ -46,8 +47,7 @@ from .._array import (
     transpose,
     vecmat,
 )
-from .._implicit import implicit
-from .._lanes import columnwise
+from .._core.implicit import implicit
 from ..model import Model
 from ..model.contraction import Round, contraction
 from ..model.edit import with_traversal

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity
-from .._array import dot
+from .._core.arguments import configuration, takes, velocity
+from .._core.array import dot
 from ..model import Model, difference
 from ..model.lumping import weld_frames
 from .motion import Motion

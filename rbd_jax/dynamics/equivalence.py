@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, accuracy, instance, whole_number
-from .._array import floating, is_known, matvec, transpose, vecmat
-from .._errors import ModelError
+from .._core.arguments import a_model, accuracy, instance, whole_number
+from .._core.array import floating, is_known, matvec, transpose, vecmat
+from .._core.errors import ModelError
 from ..joints import Joint
 from ..model import Model, neutral, random_configuration
 from ..model.lumping import with_inertias_added

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import sum_rows
+from .._core.array import sum_rows
 from ..model import Model
 from ..model.lumping import sum_by_moving_body
 from ..spatial import moment_shift

@@ -21,9 +21,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes
-from .._array import dot, transpose
-from .._lanes import columnwise
+from .._core.arguments import configuration, takes
+from .._core.array import columnwise, dot, transpose
 from ..model import Model, Tree
 from .mass_matrix import composite_rigid_body
 from .motion import Motion

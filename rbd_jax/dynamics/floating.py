@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, matvec, sum_rows, vecmat
+from .._core.array import cross, matvec, sum_rows, vecmat
 from ..joints import Free, Planar
 from ..lie import SO3
 from ..model import Model

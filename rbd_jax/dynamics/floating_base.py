@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import (
+from .._core.arguments import (
     as_array,
     body_name,
     configuration,
@@ -33,9 +33,9 @@ from .._arguments import (
     velocity,
     wrenches,
 )
-from .._array import dot, matmul, matvec, transpose, vecmat
-from .._errors import ModelError
-from .._positive import solve_positive
+from .._core.array import dot, matmul, matvec, transpose, vecmat
+from .._core.errors import ModelError
+from .._core.positive import solve_positive
 from ..joints import Free
 from ..model import Model
 from ..spatial import Inertia, Transform

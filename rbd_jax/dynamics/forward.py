@@ -9,10 +9,20 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import configuration, dof_columns, takes, velocity, wrenches
-from .._array import dot, gather, gather_or_zero, is_known, matvec, outer, products, transpose, with_zero_row
-from .._implicit import implicit
-from .._lanes import columnwise
+from .._core.arguments import configuration, dof_columns, takes, velocity, wrenches
+from .._core.array import (
+    columnwise,
+    dot,
+    gather,
+    gather_or_zero,
+    is_known,
+    matvec,
+    outer,
+    products,
+    transpose,
+    with_zero_row,
+)
+from .._core.implicit import implicit
 from ..model import Model, Tree
 from ..model.lumping import moving_inertias
 from ..spatial import AnyInertia, AnyTransform, cross_force, inertia_shift, moment_shift, motion_shift

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import body_names, configuration, takes, velocity, wrenches
-from .._array import gather, matmul, matvec, transpose, vecmat
+from .._core.arguments import body_names, configuration, takes, velocity, wrenches
+from .._core.array import gather, matmul, matvec, transpose, vecmat
 from ..model import Model
 from .external import ExternalForces
 from .forward import articulated_body, solve_inertia

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import configuration, dof_flags, takes, velocity, wrenches
-from .._array import gather, gather_or_zero
-from .._implicit import implicit
-from .._positive import solve_positive
+from .._core.arguments import configuration, dof_flags, takes, velocity, wrenches
+from .._core.array import gather, gather_or_zero
+from .._core.implicit import implicit
+from .._core.positive import solve_positive
 from ..model import Model
 from .external import ExternalForces
 from .forward import DenseInverse, forward_with_inverse

@@ -6,11 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, dof_columns, takes, velocity, wrenches
-from .._array import dot, gather
-from .._implicit import instantiated, moves, moving_arguments
-from .._lanes import columnwise
-from .._rules import custom_jvp, linear
+from .._core.arguments import configuration, dof_columns, takes, velocity, wrenches
+from .._core.array import columnwise, dot, gather
+from .._core.derivatives import custom_jvp, linear
+from .._core.implicit import instantiated, moves, moving_arguments
 from ..model import Model
 from ..spatial import cross_force
 from ._changes import newton_euler_along

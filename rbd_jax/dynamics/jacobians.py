@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import body_name, configuration, frame_name, space_point, takes, velocity
-from .._array import cross, transpose
+from .._core.arguments import body_name, configuration, frame_name, space_point, takes, velocity
+from .._core.array import cross, transpose
 from ..model import Model
 from ..spatial import Transform, cross_motion, motion_shift
 from .columns import from_columns

@@ -7,8 +7,8 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, frame_name, takes, velocity
-from .._array import gather, gather_or_zero
+from .._core.arguments import configuration, frame_name, takes, velocity
+from .._core.array import gather, gather_or_zero
 from ..model import Model
 from ..spatial import AnyTransform, motion_shift
 from .motion import Motion

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity
-from .._array import dot, gather_or_zero, matvec
+from .._core.arguments import configuration, takes, velocity
+from .._core.array import dot, gather_or_zero, matvec
 from ..model import Model
 from ..spatial import cross_motion
 from ._frame import base_acceleration, evaluate_joints, has_constant_subspaces

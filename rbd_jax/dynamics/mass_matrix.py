@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes
-from .._array import gather, products
+from .._core.arguments import configuration, takes
+from .._core.array import gather, products
 from ..model import Model
 from ..spatial import AnyInertia
 from .columns import among_dofs, at_last_column

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, gather, gather_or_zero, sum_rows
-from .._versions import get_opaque_trace_state
+from .._core.array import dot, gather, gather_or_zero, sum_rows
+from .._core.versions import get_opaque_trace_state
 from ..model import Model, at_time
 from ..model.lumping import moving_inertias
 from ..spatial import AnyInertia, AnyTransform, Transform, cross_motion

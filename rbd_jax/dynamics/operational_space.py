@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import body_names, configuration, frame_name, space_points, takes
-from .._array import matmul, transpose
+from .._core.arguments import body_names, configuration, frame_name, space_points, takes
+from .._core.array import matmul, transpose
 from ..model import Model
 from .forward import solve_inertia
 from .jacobians import body_jacobian

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity
+from .._core.arguments import configuration, takes, velocity
 from ..model import Model, difference
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import (
+from .._core.arguments import (
     configuration,
     dof_columns,
     frame_name,
@@ -19,8 +19,8 @@ from .._arguments import (
     velocity,
     wrench_on_each_body,
 )
-from .._array import cross, gather, gather_or_zero, matmul, matvec, transpose
-from .._implicit import implicit
+from .._core.array import cross, gather, gather_or_zero, matmul, matvec, transpose
+from .._core.implicit import implicit
 from ..model import Model
 from ..model.lumping import sum_by_moving_body
 from ..spatial import Transform, cross_motion, moment_shift

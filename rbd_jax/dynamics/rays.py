@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import as_array, configuration, takes
-from .._array import gather, vecmat, with_precision
+from .._core.arguments import as_array, configuration, takes
+from .._core.array import gather, vecmat, with_precision
 from ..model import Model
 from ..shapes import Shape
 from ..shapes.geometry import Geometry

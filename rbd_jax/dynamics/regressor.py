@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity
-from .._array import dot, gather, gather_or_zero, matmul, matrix, skew, transpose, vecmat
+from .._core.arguments import configuration, takes, velocity
+from .._core.array import dot, gather, gather_or_zero, matmul, matrix, skew, transpose, vecmat
 from ..model import Model
 from ..spatial import Transform, cross_force_matrix, moment_shift
 from .columns import from_columns

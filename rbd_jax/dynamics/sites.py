@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import choice, configuration, takes, velocity
-from .._array import gather, sum_rows, with_precision
-from .._errors import UnknownNameError
+from .._core.arguments import choice, configuration, takes, velocity
+from .._core.array import gather, sum_rows, with_precision
+from .._core.errors import UnknownNameError
 from ..model import Model
 from ..spatial import Attached, Transform, no_frames
 from .bodies import Bodies

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from .._errors import ModelError
+from .._core.errors import ModelError
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._array import with_numpy_leaves
-from .._errors import ModelError
+from .._core.array import with_numpy_leaves
+from .._core.errors import ModelError
 from ..spatial import Transform
 from .xml import Element
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
-from .._errors import ModelError
+from .._core.errors import ModelError
 
 
 #: What is in front of the name of a package.

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import joints
-from .._array import with_numpy_leaves
-from .._errors import ModelError, ModelWarning, suggest
+from .._core.array import with_numpy_leaves
+from .._core.errors import ModelError, ModelWarning, suggest
 from ..model import Body, Mimic, Model, ModelBuilder
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from .._errors import ModelError, ModelWarning
+from .._core.errors import ModelError, ModelWarning
 from ..shapes import Shape
 from ..shapes.geometry import Geometry
 from ..shapes.mesh import MeshFile

@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from .. import joints
-from .._arguments import UNIT, plain_direction
-from .._array import with_numpy_leaves
-from .._errors import ModelError, suggest
+from .._core.arguments import UNIT, plain_direction
+from .._core.array import with_numpy_leaves
+from .._core.errors import ModelError, suggest
 from ..contact.massless import MasslessCenters
 from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias

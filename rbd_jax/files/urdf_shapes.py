@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import ModelError
+from .._core.errors import ModelError
 from ..shapes import Box, Capsule, Cylinder, Mesh, Sphere
 from ..shapes.geometry import Geometry
 from .placement import origin

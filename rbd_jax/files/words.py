@@ -6,7 +6,7 @@ import difflib
 import warnings
 from typing import NamedTuple
 
-from .._errors import ModelError, ModelWarning
+from .._core.errors import ModelError, ModelWarning
 from .xml import Element
 
 

@@ -15,8 +15,8 @@ from xml.parsers import expat
 
 import numpy as np
 
-from .._arguments import instance
-from .._errors import ModelError
+from .._core.arguments import instance
+from .._core.errors import ModelError
 from .limits import Limits, read_file
 
 

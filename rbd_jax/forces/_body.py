@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather_or_zero, sum_rows
+from .._core.array import gather_or_zero, sum_rows
 from ..dynamics import Bodies
 from ..model import Model
 from ._force import Force

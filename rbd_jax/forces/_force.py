@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import configuration, number, velocity
-from .._array import dot, matmul, matvec, with_precision
-from .._errors import ModelError
+from .._core.arguments import configuration, number, velocity
+from .._core.array import dot, matmul, matvec, with_precision
+from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..model import Model, integrate
 from ..model.attachments import after_locking, all_of, attached_to

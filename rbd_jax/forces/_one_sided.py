@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._array import clamped
+from .._core.array import clamped
 
 
 def engagement(depth: Float[Array, "*n"], transition: Float[Array, ""]) -> Float[Array, "*n"]:

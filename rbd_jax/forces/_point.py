@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import body_name, names, number
-from .._array import cross, dot, gather, matvec, sum_rows, vecmat
+from .._core.arguments import body_name, names, number
+from .._core.array import cross, dot, gather, matvec, sum_rows, vecmat
 from ..dynamics import Bodies
 from ..model import Model
 from ..spatial import Transform

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import cross, dot, gather
-from .._errors import ModelError
+from .._core.arguments import names, number
+from .._core.array import cross, dot, gather
+from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..joints import Offset, Prismatic, Reversed, Revolute
 from ..model import Model

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import clamped, dot
+from .._core.arguments import names, number
+from .._core.array import clamped, dot
 from ._force import Force
 from .joint_friction import JointFriction
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
+from .._core.arguments import number
 from ._one_sided import compression, engagement, work
 from ._point import PathForce
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, body_name, number
-from .._array import is_known
-from .._compile import compiled
+from .._core.arguments import as_array, body_name, number
+from .._core.array import is_known
+from .._core.jit import compiled
 from ..dynamics import forward_kinematics
 from ..joints import Translational
 from ..model import ModelBuilder, neutral

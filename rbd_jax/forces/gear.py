@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import direction, names, number
-from .._array import dot, matvec
-from .._errors import ModelError
+from .._core.arguments import direction, names, number
+from .._core.array import dot, matvec
+from .._core.errors import ModelError
 from ..joints import Revolute
 from ..model import Mimic, Model, ModelBuilder
 from ..model.lumping import with_inertias_added

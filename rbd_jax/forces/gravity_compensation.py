@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import by_numpy, dot, vecmat
+from .._core.arguments import names, number
+from .._core.array import by_numpy, dot, vecmat
 from ..dynamics.sites import fixed_frames, generalized_force_at
 from ..spatial import Transform
 from ._force import Force

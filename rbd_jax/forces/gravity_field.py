@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import dot, matmul, transpose
+from .._core.arguments import names, number
+from .._core.array import dot, matmul, transpose
 from ..lie import SE3
 from ..spatial import Inertia, Transform
 from ._body import BodyForce

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import clamped, gather, sum_rows
+from .._core.array import clamped, gather, sum_rows
 from ..dynamics import Motion
 
 

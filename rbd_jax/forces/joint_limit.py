@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._array import gather_or_zero
+from .._core.arguments import names, number
+from .._core.array import gather_or_zero
 from ..model import configuration_rate
 from ._force import Force
 from ._one_sided import compression, engagement, work

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import by_numpy
+from .._core.array import by_numpy
 from ..dynamics import Motion
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import dot
+from .._core.arguments import number
+from .._core.array import dot
 from ._point import PointForce
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxtyping import Array, Float
 
-from .._arguments import number
+from .._core.arguments import number
 from ._point import PathForce
 
 

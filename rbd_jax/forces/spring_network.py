@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import dot, gather, sum_rows
+from .._core.arguments import number
+from .._core.array import dot, gather, sum_rows
 from ..model import Model
 from ._point import PointForce, lengths_and_directions
 

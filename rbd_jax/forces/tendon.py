@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, names, number, takes, vector, velocity
-from .._array import beyond, by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat
-from .._errors import ModelError
+from .._core.arguments import configuration, names, number, takes, vector, velocity
+from .._core.array import beyond, by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat
+from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..dynamics.sites import body_wrenches_at, fixed_frames, generalized_force_at
 from ..model import Model

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import body_name, names, number
-from .._errors import ModelError
+from .._core.arguments import body_name, names, number
+from .._core.errors import ModelError
 from ..spatial import Transform
 from ..spatial.transform import rigid_fault
 from ._body import BodyForce

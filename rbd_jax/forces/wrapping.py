@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._array import cross, dot
-from .._implicit import remembered
+from .._core.array import cross, dot
+from .._core.implicit import remembered
 
 
 #: The Newton steps of a string inside: quadratic from an upper bound on.

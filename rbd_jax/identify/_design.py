@@ -22,8 +22,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._array import matmul, transpose
-from .._compile import compiled
+from .._core.array import matmul, transpose
+from .._core.jit import compiled
 from ..contact.apart import distances
 from ..contact.pairs import Touching
 from ..dynamics import Motion, inverse_dynamics

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import accuracy
+from .._core.arguments import accuracy
 from ..spatial import Inertia
 from ._basis import Basis, basis_of
 from ._triangles import with_rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._figures import COLORS, GREY, as_svg, dress, plain
+from .._core.figures import COLORS, GREY, as_svg, dress, plain
 from .estimate import Estimate
 from .prediction import Prediction
 from .whiteness import Whiteness

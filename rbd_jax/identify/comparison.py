@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._errors import UnknownNameError, suggest
+from .._core.errors import UnknownNameError, suggest
 from ..lie import quaternion
 from ..model import Model, detach, difference
 from ..sensors import (

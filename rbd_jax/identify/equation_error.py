@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import number, whole_number
+from .._core.arguments import number, whole_number
 from ..dynamics import Motion, inverse_dynamics, passive_force
 from ..forces.carried import carried_forces
 from ..sensors import (

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, whole_number
-from .._array import by_numpy
-from .._compile import compiled
-from .._errors import ModelError
+from .._core.arguments import a_model, whole_number
+from .._core.array import by_numpy
+from .._core.errors import ModelError
+from .._core.jit import compiled
 from ..checkpoints import Checkpoint, Run, differences, fingerprint, running
 from ..dynamics import Motion, inverse_dynamics_regressor
 from ..dynamics.passive import joint_regressor

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import whole_file
+from .._core.files import whole_file
 from ..dynamics.equivalence import echelon_basis, left_by
 from ..model import Model
 from .comparison import Comparison
@@ -179,7 +179,7 @@ class Estimate:
 
     def value(self, name: str) -> float:
         """One value by its name."""
-        from .._errors import UnknownNameError, suggest
+        from .._core.errors import UnknownNameError, suggest
 
         if name not in self.parameters.names:
             raise UnknownNameError(f"Estimate: there is no {name!r}{suggest(name, self.parameters.names)}")

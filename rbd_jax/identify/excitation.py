@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, as_array, configuration, joint_names, number, whole_number
-from .._array import by_numpy, from_numpy, is_known, pick, zeros
-from .._errors import ModelError
-from .._files import whole_file
+from .._core.arguments import a_model, as_array, configuration, joint_names, number, whole_number
+from .._core.array import by_numpy, from_numpy, is_known, pick, zeros
+from .._core.errors import ModelError
+from .._core.files import whole_file
 from ..contact.apart import pair_sizes
 from ..contact.pairs import touching
 from ..model import Model

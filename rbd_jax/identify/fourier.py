@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, as_array, configuration, number
-from .._array import matmul
-from .._compile import compiled
-from .._errors import ModelError
+from .._core.arguments import a_model, as_array, configuration, number
+from .._core.array import matmul
+from .._core.errors import ModelError
+from .._core.jit import compiled
 from ..dynamics import inverse_dynamics
 from ..dynamics.passive import passive_force
 from ..model import Model, difference

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import by_numpy, gather
-from .._errors import UnknownNameError, suggest
+from .._core.array import by_numpy, gather
+from .._core.errors import UnknownNameError, suggest
 from ..model import Model
 
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names
-from .._array import blocks, by_numpy, dot, gather, is_known, matmul, matvec, pick, transpose
+from .._core.arguments import names
+from .._core.array import blocks, by_numpy, dot, gather, is_known, matmul, matvec, pick, transpose
 from ..joints import Joint
 from ..lie import SE3
 from ..model import Model

@@ -21,8 +21,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import a_model
-from .._errors import ModelError
+from .._core.arguments import a_model
+from .._core.errors import ModelError
 from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
 from ..spatial import Inertia

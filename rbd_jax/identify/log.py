@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import suggest
+from .._core.errors import suggest
 from ..model import Model
 from ..simulate import Trajectory
 from .kinds import degrees_of_freedom

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import choice, number, whole_number
-from .._compile import compiled
+from .._core.arguments import choice, number, whole_number
+from .._core.jit import compiled
 from ..forces.actuators.drive import actuators_of
 from ..model import Model, difference, integrate
 from ..simulate import Controls, Scheme, State, Trajectory, rollout, sense

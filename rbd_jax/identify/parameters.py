@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, instance, vector
-from .._array import by_numpy, is_known
-from .._compile import compiled
-from .._errors import ModelError
+from .._core.arguments import a_model, instance, vector
+from .._core.array import by_numpy, is_known
+from .._core.errors import ModelError
+from .._core.jit import compiled
 from ..model import Model
 from ..spatial import Inertia
 from .kind import Kind

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import instance, whole_number
+from .._core.arguments import instance, whole_number
 from ..model import Model
 from ._descent import LAST, Descent
 from ._elimination import Eliminated, eliminated

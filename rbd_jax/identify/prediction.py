@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import a_model, instance
-from .._array import zeros
-from .._compile import compiled
+from .._core.arguments import a_model, instance
+from .._core.array import zeros
+from .._core.jit import compiled
 from ..lie import quaternion
 from ..model import Model, difference, neutral
 from ._elimination import eliminated

@@ -23,9 +23,9 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, instance
-from .._array import zeros
-from .._errors import UnknownNameError, suggest
+from .._core.arguments import a_model, instance
+from .._core.array import zeros
+from .._core.errors import UnknownNameError, suggest
 from ..model import Model, difference, integrate
 from ..parallel import batch_map
 from ..parallel.batch import devices_in_use, whole

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arguments import a_model
+from .._core.arguments import a_model
 from ..model import Model
 from .log import CHANNELS, TIMES, Log, LogError, LogWarning
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .._arguments import instance
-from .._files import whole_file
-from .._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
+from .._core.arguments import instance
+from .._core.files import whole_file
+from .._core.page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
 from ..model import Model
 from . import _report_figures as figures
 from .estimate import Estimate

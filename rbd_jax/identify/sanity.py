@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._arguments import a_model
+from .._core.arguments import a_model
 from ..model import Model
 from ._motion import (
     ALIKE,

@@ -15,7 +15,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from .._compile import compiled
+from .._core.jit import compiled
 from ..model import Model, difference
 from ._motion import own_joints
 from .log import Channel, Log, LogError

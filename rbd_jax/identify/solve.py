@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import accuracy, instance, number, whole_number
-from .._errors import ModelError
+from .._core.arguments import accuracy, instance, number, whole_number
+from .._core.errors import ModelError
 from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..model import Model
 from ._basis import basis_of

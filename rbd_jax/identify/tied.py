@@ -9,8 +9,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import dot, gather, matmul, matvec
-from .._errors import ModelError, UnknownNameError, suggest
+from .._core.array import dot, gather, matmul, matvec
+from .._core.errors import ModelError, UnknownNameError, suggest
 from ..dynamics import forward_kinematics
 from ..model import Model
 from .kind import Candidate, Kind

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._arguments import whole_number
+from .._core.arguments import whole_number
 from .estimate import Estimate
 from .log import Log, LogError, as_logs
 from .prediction import Prediction, predictions

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arguments import whole_number
+from .._core.arguments import whole_number
 from .log import LogError
 
 

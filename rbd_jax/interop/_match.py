@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._arguments import vector
-from .._errors import ModelError, suggest
+from .._core.arguments import vector
+from .._core.errors import ModelError, suggest
 from ..model import Model
 
 

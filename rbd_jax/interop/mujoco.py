@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import cross, is_known, matvec, pick, transpose
-from .._errors import ModelError
+from .._core.array import cross, is_known, matvec, pick, transpose
+from .._core.errors import ModelError
 from ..files.mjcf import actuator_names, control_place, joint_names, sensor_names
 from ..files.writing.series import BALL, SLIDE, TURN, Part, in_series, part_names
 from ..forces import activation_places, carried_forces

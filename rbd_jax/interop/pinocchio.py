@@ -25,8 +25,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import floating, is_known, pick
-from .._errors import ModelError
+from .._core.array import floating, is_known, pick
+from .._core.errors import ModelError
 from ..lie import quaternion
 from ..model import Model
 from ._match import inverse, mismatch, pairs, sample, table

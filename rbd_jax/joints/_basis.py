@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import matvec
+from .._core.array import matvec
 
 
 #: Eq. 2.61: row i holds the coefficients of `B_i` in 1, s, s², s³.

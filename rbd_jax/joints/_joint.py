@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._array import by_numpy, matvec
+from .._core.array import by_numpy, matvec
 from ..spatial import Transform, planar
 from ..spatial.transform import body_twist
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, matmul, vecmat
+from .._core.array import cross, matmul, vecmat
 from .revolute import turn
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .._arguments import instance
-from .._array import by_numpy, matvec, transpose
+from .._core.arguments import instance
+from .._core.array import by_numpy, matvec, transpose
 from ..spatial import Transform, cross_motion
 from ._joint import Joint
 from .prismatic import Prismatic

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import direction
-from .._array import blocks
+from .._core.arguments import direction
+from .._core.array import blocks
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint
 from .revolute import turn

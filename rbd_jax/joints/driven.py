@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import instance, number
-from .._array import matvec
+from .._core.arguments import instance, number
+from .._core.array import matvec
 from ._joint import Joint
 
 

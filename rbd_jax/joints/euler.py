@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._arguments import choice
+from .._core.arguments import choice
 from ..spatial import Transform
 from ._joint import Joint
 from ._turns import turns, turns_rate

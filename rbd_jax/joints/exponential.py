@@ -6,7 +6,7 @@ from there; rollouts ask it after each step.
 
 import jax.numpy as jnp
 
-from .._array import dot, matvec
+from .._core.array import dot, matvec
 from ..lie import SO3, quaternion
 from ..spatial import Transform
 from ._joint import Joint

@@ -7,7 +7,7 @@ table keeps the position in body coordinates, and then its constant S does not b
 import jax
 import jax.numpy as jnp
 
-from .._array import by_numpy, matvec, vecmat
+from .._core.array import by_numpy, matvec, vecmat
 from ..lie import SE3, SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import direction, number
+from .._core.arguments import direction, number
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint
 from .revolute import turn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, matmul, matvec
+from .._core.array import cross, matmul, matvec
 from ._joint import Joint
 from ._wrapped import Wrapped
 

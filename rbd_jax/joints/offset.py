@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._array import transpose
+from .._core.array import transpose
 from ..spatial import Transform
 from ._joint import Joint
 from ._wrapped import Wrapped

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import direction
-from .._array import blocks, cross, dot, matrix, matvec, vecmat
+from .._core.arguments import direction
+from .._core.array import blocks, cross, dot, matrix, matvec, vecmat
 from ..lie import SE3, SO3
 from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint

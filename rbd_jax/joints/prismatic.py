@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import direction
-from .._array import matvec
+from .._core.arguments import direction
+from .._core.array import matvec
 from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 

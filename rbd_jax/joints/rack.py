@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
+from .._core.arguments import number
 from ..spatial import Transform
 from ._joint import Joint
 from .revolute import turn

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 
-from .._array import matvec, transpose
+from .._core.array import matvec, transpose
 from ..spatial import cross_motion
 from ._joint import Joint
 from ._wrapped import Wrapped

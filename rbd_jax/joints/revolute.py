@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import direction
-from .._array import by_numpy, cross, dot, matmul, skew
+from .._core.arguments import direction
+from .._core.array import by_numpy, cross, dot, matmul, skew
 from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 

@@ -1,6 +1,6 @@
 """The spherical joint: all rotations about a point, stored as a quaternion (book table 4.1, eqs. 4.10 to 4.13)."""
 
-from .._array import by_numpy, matvec
+from .._core.array import by_numpy, matvec
 from ..lie import SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint

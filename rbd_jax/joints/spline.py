@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import instance, number
-from .._array import matvec, vecmat
+from .._core.arguments import instance, number
+from .._core.array import matvec, vecmat
 from ..lie import SE3
 from ..spatial import Transform, cross_motion
 from ._basis import cumulative_weights, segment, weights

@@ -12,8 +12,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import complement, matmul, matvec, transpose, vecmat
+from .._core.arguments import number
+from .._core.array import complement, matmul, matvec, transpose, vecmat
 from ._joint import Joint
 
 

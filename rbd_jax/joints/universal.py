@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import direction
-from .._array import is_known
+from .._core.arguments import direction
+from .._core.array import is_known
 from ..spatial import Transform
 from ._joint import Joint
 from ._turns import turns, turns_rate

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import instance
-from .._array import clamped
+from .._core.arguments import instance
+from .._core.array import clamped
 from ..simulate import State
 from ..tasks import Situation, Task, TaskState
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import instance, whole_number
-from .._compile import compiled
+from .._core.arguments import instance, whole_number
+from .._core.jit import compiled
 from ..parallel import batch_map
 from ..tasks import Task, TaskState
 from .policy import Policy

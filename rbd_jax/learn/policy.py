@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import instance
-from .._array import from_numpy
-from .._compile import compiled
-from .._files import whole_file
+from .._core.arguments import instance
+from .._core.array import from_numpy
+from .._core.files import whole_file
+from .._core.jit import compiled
 from ..tasks import Task
 from .network import Network, Normalization
 

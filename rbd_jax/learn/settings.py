@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .._arguments import choice
+from .._core.arguments import choice
 from ..tasks import NAMES
 from .short_horizon_actor_critic import ShortHorizonActorCritic
 

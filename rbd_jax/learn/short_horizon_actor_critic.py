@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import number, whole_number
+from .._core.arguments import number, whole_number
 from ..tasks import Task, TaskState
 from ._episodes import Moment, advanced, begun, length_of
 from .network import Network, Normalization, mean_over, sum_over

@@ -13,9 +13,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
-from .._arguments import instance
-from .._compile import compiled
-from .._devices import set_devices
+from .._core.arguments import instance
+from .._core.devices import set_devices
+from .._core.jit import compiled
 from ..checkpoints import Checkpoint, plain_leaves, running, with_leaves
 from ..tasks import Task
 from .policy import Policy

@@ -12,7 +12,7 @@ from math import factorial
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._rules import custom_jvp
+from .._core.derivatives import custom_jvp
 
 
 # The series of the Stumpff functions serve below this square. The closed form loses up to (k + 1)(k + 2)/s of

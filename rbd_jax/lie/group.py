@@ -19,9 +19,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from .._arguments import as_array
-from .._array import matvec
-from .._compile import compiled
+from .._core.arguments import as_array
+from .._core.array import matvec
+from .._core.jit import compiled
 
 
 #: Of the group, the name of its method, the name of the argument and its value: the value to use.

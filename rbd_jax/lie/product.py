@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import instance, whole_number
+from .._core.arguments import instance, whole_number
 from .group import Group, anything, element, matrix_size, vector, with_last_axes
 
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from .._array import cross, dot, matrix
-from .._compile import compiled
+from .._core.array import cross, dot, matrix
+from .._core.jit import compiled
 from ._series import arctan_ratio, stumpff
 
 

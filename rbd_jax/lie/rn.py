@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import whole_number
-from .._array import identity_like
+from .._core.arguments import whole_number
+from .._core.array import identity_like
 from .group import Group
 
 

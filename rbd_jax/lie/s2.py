@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, matmul, matvec, outer
-from .._compile import compiled
+from .._core.array import dot, matmul, matvec, outer
+from .._core.jit import compiled
 from ._series import arctan_ratio, stumpff
 from .quaternion import _unit
 

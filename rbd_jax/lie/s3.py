@@ -11,7 +11,7 @@ parameters, which are infinite at a whole turn only (Schaub & Junkins 1996).
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, identity_like, matrix, outer, skew, transpose
+from .._core.array import dot, identity_like, matrix, outer, skew, transpose
 from . import quaternion
 from .so3 import RotationVectors
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, identity_like, matmul, matvec, skew
+from .._core.array import blocks, cross, identity_like, matmul, matvec, skew
 from ..spatial import Transform, cross_motion, cross_motion_matrix
 from .group import Group
 from .so3 import SO3

@@ -10,7 +10,7 @@ still tells the angle.
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, identity_like, matmul, outer, skew, transpose, unskew
+from .._core.array import cross, dot, identity_like, matmul, outer, skew, transpose, unskew
 from . import quaternion
 from ._series import stumpff
 from .group import Group

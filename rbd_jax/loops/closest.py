@@ -15,8 +15,8 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from .._array import dot, identity_like, matmul, transpose, vecmat
-from .._rules import custom_jvp
+from .._core.array import dot, identity_like, matmul, transpose, vecmat
+from .._core.derivatives import custom_jvp
 from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurface, Translational
 from ..spatial import Transform
 

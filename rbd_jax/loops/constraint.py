@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import matmul, matvec, skew
+from .._core.array import matmul, matvec, skew
 from ..spatial import Attached, Transform
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, number
-from .._array import by_numpy
+from .._core.arguments import as_array, number
+from .._core.array import by_numpy
 from ..spatial import no_frames
 from .constraint import Constraint
 

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import dot
+from .._core.arguments import number
+from .._core.array import dot
 from .relative import RelativeConstraint
 
 

@@ -7,7 +7,7 @@ those that are left, so that the constraints are independent.
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import direction
+from .._core.arguments import direction
 from ..joints import Revolute
 from .relative import RelativeConstraint, across
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import is_known
+from .._core.arguments import number
+from .._core.array import is_known
 from ..lie import SO3
 from ..spatial import Transform, no_frames
 from .constraint import Constraint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import _arguments
-from .._array import cross, dot, matvec
+from .._core import arguments
+from .._core.array import cross, dot, matvec
 from .nonholonomic import NonholonomicConstraint
 
 
@@ -28,7 +28,7 @@ class KnifeEdge(NonholonomicConstraint):
 
     def __init__(self, body_a: str, body_b: str, point_b, across=(0.0, 1.0, 0.0)):
         self.attach(body_a, None, body_b, point_b)
-        self.across = _arguments.direction("KnifeEdge", across, "across")
+        self.across = arguments.direction("KnifeEdge", across, "across")
 
     def slip(self, relative, twist):
         return dot(twist[3:], matvec(relative.rotation, self.across))[None]
@@ -56,8 +56,8 @@ class Skate(NonholonomicConstraint):
 
     def __init__(self, body_a: str, point_a, normal, body_b: str, point_b, heading=(1.0, 0.0, 0.0)):
         self.attach(body_a, point_a, body_b, point_b)
-        self.normal = _arguments.direction("Skate", normal, "normal")
-        self.heading = _arguments.direction("Skate", heading, "heading")
+        self.normal = arguments.direction("Skate", normal, "normal")
+        self.heading = arguments.direction("Skate", heading, "heading")
 
     def deviation(self, relative):
         height = dot(relative.position, self.normal)

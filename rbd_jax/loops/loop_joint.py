@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._arguments import instance, number
-from .._array import complement, dot, matmul, matvec, transpose, unskew, vecmat
+from .._core.arguments import instance, number
+from .._core.array import complement, dot, matmul, matvec, transpose, unskew, vecmat
 from ..joints import ConstantSubspaceJoint, Joint
 from ..lie import SO3
 from ..spatial import Transform

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, vecmat
+from .._core.array import cross, vecmat
 from ..spatial import Transform
 from .relative import RelativeConstraint
 

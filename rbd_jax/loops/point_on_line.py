@@ -2,7 +2,7 @@
 
 from jaxtyping import Array, Float
 
-from .. import _arguments
+from .._core import arguments
 from .relative import RelativeConstraint, across
 
 
@@ -21,7 +21,7 @@ class PointOnLine(RelativeConstraint):
 
     def __init__(self, body_a: str, point_a, direction, body_b: str, point_b):
         self.attach(body_a, point_a, body_b, point_b)
-        self.direction = _arguments.direction("PointOnLine", direction, "direction")
+        self.direction = arguments.direction("PointOnLine", direction, "direction")
 
     def deviation(self, relative):
         return across(relative.position, self.direction)

@@ -2,8 +2,8 @@
 
 from jaxtyping import Array, Float
 
-from .._arguments import direction
-from .._array import dot
+from .._core.arguments import direction
+from .._core.array import dot
 from .relative import RelativeConstraint
 
 

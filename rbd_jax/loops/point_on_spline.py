@@ -10,7 +10,7 @@ import abc
 
 import jax.numpy as jnp
 
-from .._array import complement, matmul, vecmat
+from .._core.array import complement, matmul, vecmat
 from ..joints import Joint
 from .closest import closest
 from .relative import RelativeConstraint

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import number
+from .._core.arguments import number
 from ..spatial import no_frames
 from .constraint import Constraint
 

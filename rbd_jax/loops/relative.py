@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, number
-from .._array import by_numpy, cross, matvec, vecmat
-from .._errors import ModelError
+from .._core.arguments import as_array, number
+from .._core.array import by_numpy, cross, matvec, vecmat
+from .._core.errors import ModelError
 from ..joints.planar import plane
 from ..lie import SO3
 from ..spatial import Transform

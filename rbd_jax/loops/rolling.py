@@ -14,8 +14,8 @@ import abc
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import _arguments
-from .._array import cross, dot, matvec, vecmat
+from .._core import arguments
+from .._core.array import cross, dot, matvec, vecmat
 from ..joints.planar import plane
 from ..spatial import Transform
 from .nonholonomic import NonholonomicConstraint
@@ -29,7 +29,7 @@ class _Rolling(NonholonomicConstraint):
 
     def _set_plane(self, body_a, point_a, normal, body_b, center):
         self.attach(body_a, point_a, body_b, center)
-        self.normal = _arguments.direction(type(self).__name__, normal, "normal")
+        self.normal = arguments.direction(type(self).__name__, normal, "normal")
 
     @abc.abstractmethod
     def offset(self, relative: Transform) -> Float[Array, "3"]:
@@ -62,7 +62,7 @@ class RollingSphere(_Rolling):
 
     def __init__(self, body_a: str, point_a, normal, body_b: str, center, radius):
         self._set_plane(body_a, point_a, normal, body_b, center)
-        self.radius = _arguments.number("RollingSphere", "radius", radius)
+        self.radius = arguments.number("RollingSphere", "radius", radius)
 
     def offset(self, relative):
         return -self.radius * self.normal
@@ -94,9 +94,9 @@ class RollingDisk(_Rolling):
 
     def __init__(self, body_a: str, point_a, normal, body_b: str, center, axis, radius, edge=0.0):
         self._set_plane(body_a, point_a, normal, body_b, center)
-        self.axis = _arguments.direction("RollingDisk", axis, "axis")
-        self.radius = _arguments.number("RollingDisk", "radius", radius)
-        self.edge = _arguments.number("RollingDisk", "edge", edge)
+        self.axis = arguments.direction("RollingDisk", axis, "axis")
+        self.radius = arguments.number("RollingDisk", "radius", radius)
+        self.edge = arguments.number("RollingDisk", "edge", edge)
 
     def offset(self, relative):
         axis = matvec(relative.rotation, self.axis)

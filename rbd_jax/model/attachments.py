@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model
-from .._array import is_known, with_precision
-from .._errors import ModelError, ModelWarning, UnknownNameError, suggest
+from .._core.arguments import a_model
+from .._core.array import is_known, with_precision
+from .._core.errors import ModelError, ModelWarning, UnknownNameError, suggest
 from ..joints import Joint
 from ..loops import Constraint
 from ..spatial import Attached, Reference, Transform

@@ -17,9 +17,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from .._arguments import UNIT, a_model, number, plain_vector
-from .._array import from_numpy, is_known, with_numpy_leaves
-from .._errors import ModelError, ModelWarning, is_plain, suggest
+from .._core.arguments import UNIT, a_model, number, plain_vector
+from .._core.array import from_numpy, is_known, with_numpy_leaves
+from .._core.errors import ModelError, ModelWarning, is_plain, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from .._arguments import instance
-from .._array import is_known
-from .._errors import ModelError, ModelWarning
+from .._core.arguments import instance
+from .._core.array import is_known
+from .._core.errors import ModelError, ModelWarning
 from . import faults
 from .builder import PER_DOF
 from .model import Model
@@ -33,7 +33,7 @@ def check(model: Model) -> None:
     >>> rbd.check(replace(model, damping=jnp.array([-1.0])))
     Traceback (most recent call last):
         ...
-    rbd_jax._errors.ModelError: check: model 'pendulum' is not possible: joint 'swing': its damping is -1; it cannot be negative
+    rbd_jax.ModelError: check: model 'pendulum' is not possible: joint 'swing': its damping is -1; it cannot be negative
     """
     instance("check", "model", model, Model, "a Model, as rbd.load and rbd.load_urdf give one")
     refuse_faults("check", model)

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import a_model, configuration, random_key, takes, velocity
-from .._array import gather, is_known
-from .._compile import compiled
+from .._core.arguments import a_model, configuration, random_key, takes, velocity
+from .._core.array import gather, is_known
+from .._core.jit import compiled
 from .model import Model
 
 

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, choice, configuration, instance, number
-from .._array import cross, dot, matvec
-from .._errors import ModelError
+from .._core.arguments import a_model, choice, configuration, instance, number
+from .._core.array import cross, dot, matvec
+from .._core.errors import ModelError
 from ..joints import Cylindrical, Fixed, Helical, Joint, Prismatic, Revolute
 from ..spatial import Inertia, Transform
 from .builder import ModelBuilder

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from .._array import is_known
+from .._core.array import is_known
 from ..joints import InPlane
 from .model import Model
 

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import a_model, as_array
-from .._array import is_known, with_precision
-from .._errors import ModelError, UnknownNameError, suggest
+from .._core.arguments import a_model, as_array
+from .._core.array import is_known, with_precision
+from .._core.errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Reference, Transform
 from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed, without_repeated

@@ -14,9 +14,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import a_model
-from .._array import is_known
-from .._errors import ModelError, suggest
+from .._core.arguments import a_model
+from .._core.array import is_known
+from .._core.errors import ModelError, suggest
 from ..joints import Fixed, Free, Joint, Offset, reverse
 from ..lie import quaternion
 from ..loops import Constraint, LoopJoint

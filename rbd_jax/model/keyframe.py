@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
-from .._errors import ModelError
+from .._core.arguments import names, number
+from .._core.errors import ModelError
 from ..spatial import Attached, Reference, Transform, no_frames
 from .configuration import neutral
 from .model import Model

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import sum_rows
+from .._core.array import sum_rows
 from ..spatial import AnyInertia, AnyTransform, Inertia
 from .model import Model
 

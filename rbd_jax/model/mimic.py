@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import floating, is_known
-from .._errors import ModelError, suggest
+from .._core.array import floating, is_known
+from .._core.errors import ModelError, suggest
 
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import pick
-from .._errors import UnknownNameError, suggest
+from .._core.array import pick
+from .._core.errors import UnknownNameError, suggest
 from ..joints import Joint
 from ..loops import Constraint
 from ..spatial import AnyInertia, AnyTransform, Attached, planar

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, number
-from .._array import by_numpy, cross, dot, is_known, matvec, pick, vecmat
-from .._errors import ModelError
+from .._core.arguments import a_model, number
+from .._core.array import by_numpy, cross, dot, is_known, matvec, pick, vecmat
+from .._core.errors import ModelError
 from ..joints import InPlane, Joint
 from ..spatial import Inertia, Transform, planar as algebra
 from .attachments import detach, fits_planar

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arguments import number
-from .._errors import ModelError
+from .._core.arguments import number
+from .._core.errors import ModelError
 
 
 @dataclass(frozen=True, init=False)

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._errors import UnknownNameError, suggest
+from .._core.errors import UnknownNameError, suggest
 from .tree import Traversal, Tree
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import choice
-from .._array import gather, gather_or_zero, sum_rows
+from .._core.arguments import choice
+from .._core.array import gather, gather_or_zero, sum_rows
 
 
 #: How a tree is traversed; `"auto"` picks by backend and depth, as `"doubling"` does for what is not associative.

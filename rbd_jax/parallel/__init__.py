@@ -1,6 +1,7 @@
 """Batches of samples, on one device, the devices of a host, or those of many; and the settings of a process they profit from.
 
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `explain`: which form that is, and why
 - `shard`: the same over all devices of all processes
 - `use_cores`: let batches run on all cores of this machine
 - `start`: connect the processes of a program that runs on several hosts
@@ -20,6 +21,7 @@
 
 __all__ = [
     "batch_map",
+    "explain",
     "shard",
     "use_cores",
     "start",
@@ -39,6 +41,7 @@ __all__ = [
 
 from .batch import batch_map as batch_map, shard as shard, use_devices as use_devices
 from .cores import use_cores as use_cores
+from .explanation import explain as explain
 from .processes import gather as gather, global_batch as global_batch, share as share, start as start
 from .simulation import (
     energies_along as energies_along,

@@ -23,10 +23,10 @@ from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from .._arguments import instance
-from .._compile import is_number
-from .._devices import in_use, set_devices
-from .fastest import in_fastest_form
+from .._core.arguments import instance
+from .._core.devices import in_use, set_devices
+from .._core.jit import is_number
+from .fastest import in_fastest_form, why_no_kernels
 
 
 #: The name of the axis along which devices stand, where nobody else names it.
@@ -37,7 +37,7 @@ def batch_map(
     function: Callable,
     in_axes: int | None | tuple[int | None, ...] = 0,
     *,
-    lanes: int | Literal["measured"] | None = None,
+    lanes: int | None = None,
     fused: bool | Literal["interpret"] | None = None,
 ) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
@@ -59,8 +59,7 @@ def batch_map(
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
       and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
       of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
-    - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other; `"measured"` for what
-      is fastest on this machine, which takes as long as to compile three more programs, once for each. By default, where there
+    - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other. By default, where there
       is no kernel, 32 of large batches, if the function takes the same steps for each sample.
     - `fused`: whether it is a kernel, whose numbers stay on the chip as far as they fit. True for one, or an error that says
       why there is none; False for none. By default it is one where that is possible, is not too long (two million entries of
@@ -68,9 +67,10 @@ def batch_map(
       more (True makes one of fewer, which pays where it is called again and again). It is for dynamics and rollouts, best of
       models that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of much work, stay
       loops: their rows are those of an argument, known, or the same in each round. What is made of the rows that they return
-      is made after the kernel. `x · 0` is 0, also where x is infinite or not a number. Sorting, random keys, libraries of
-      matrices, places that depend on the sample and loops whose length does have no kernel. `"interpret"` runs that of a GPU
-      step by step on any device, to try it out.
+      is made after the kernel. What is infinite or NaN in a sample makes the same results so as with `jax.vmap`; only what
+      overflows, or is a division by zero, on the way from finite numbers may not, where it is multiplied by a known zero.
+      Sorting, random keys, libraries of matrices, places that depend on the sample and loops whose length does have no kernel.
+      `"interpret"` runs that of a GPU step by step on any device, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -106,7 +106,7 @@ def shard(
 
     **Arguments**
 
-    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`; nothing is measured, since all processes run the same program.
+    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`.
     - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
       all devices there are.
 
@@ -204,11 +204,16 @@ def _mapped(
     """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
-    counted = isinstance(lanes, int) and not isinstance(lanes, bool) and lanes >= 1
-    if not (lanes is None or counted or (isinstance(lanes, str) and lanes == "measured")):
-        raise ValueError(
-            f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
+    if isinstance(lanes, str) and lanes == "measured":
+        warnings.warn(
+            f'{owner}: lanes="measured" measures nothing any more, and will be refused; leave it out',
+            DeprecationWarning,
+            stacklevel=3,
         )
+        lanes = None
+    counted = isinstance(lanes, int) and not isinstance(lanes, bool) and lanes >= 1
+    if not (lanes is None or counted):
+        raise ValueError(f"{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, or None")
 
     if not (fused is None or isinstance(fused, bool) or (isinstance(fused, str) and fused == "interpret")):
         raise ValueError(f'{owner}: fused is {fused!r}; it is True, False, "interpret" or None')
@@ -309,16 +314,12 @@ def _first(mesh: Mesh | None, *others: Callable[[], Any]):
 
 
 def _check_fused(owner: str, platform: str) -> None:
-    from .._foreign import is_available
-
     if platform not in ("cpu", "gpu"):
         raise ValueError(
             f"{owner}: fused=True is for processors and GPUs, and this runs on a {platform}; leave fused out"
         )
-    if platform == "cpu" and not is_available():
-        raise ValueError(
-            f"{owner}: fused=True makes machine code on a CPU, which takes llvmlite: pip install llvmlite; or leave fused out"
-        )
+    if (reason := why_no_kernels(platform)) is not None:
+        raise ValueError(f"{owner}: there are no fused kernels: {reason}; leave fused out")
 
 
 def _platform(over) -> str:

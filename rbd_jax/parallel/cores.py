@@ -6,7 +6,7 @@ import os
 
 import jax
 
-from .._arguments import whole_number
+from .._core.arguments import whole_number
 from . import memory
 from .xla import backend_in_use
 

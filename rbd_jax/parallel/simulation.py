@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import a_model, instance, number, whole_number
-from .._array import by_numpy, from_numpy, is_known, pick, zeros
-from .._compile import compiled, prepared
+from .._core.arguments import a_model, instance, number, whole_number
+from .._core.array import by_numpy, from_numpy, is_known, pick, zeros
+from .._core.jit import compiled, prepared
 from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..constraints import Stabilization, assemble, project_velocity
 from ..contact.law import contact_law

@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import is_known
-from .._rules import custom_jvp
-from .._simplify import Program
+from .._core.array import is_known
+from .._core.derivatives import custom_jvp
 from ..dynamics import (
     bias_force,
     forward_dynamics,
@@ -23,6 +22,12 @@ from ..dynamics import (
     solve_mass_matrix,
 )
 from ..dynamics.body_coordinates import composite_bodies, forward_by_factors, newton_euler, solve_by_factors
+
+
+try:
+    from ..compiler import ScalarProgram
+except ImportError:  # it is a part that the library does without, in more time
+    ScalarProgram = None
 
 
 def _solve(model, q, rhs):
@@ -72,7 +77,8 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
     those of the original function, and cost what those cost; for cheaper ones specialize a function that computes them, such
     as `inverse_dynamics_derivatives` or a gradient.
 
-    Where an input is infinite or not a number the result need not be: `x · 0` is 0 here. Loops whose length depends on an
+    Where an input is infinite or NaN, so is what depends on it, although `x · 0` is simplified; only by overflow or a division by
+    zero of finite inputs a number may be finite that is not so in plain arithmetic. Loops whose length depends on an
     input, and operations such as sorting, stay as they are. The program grows with the number of operations, and so does the
     time to compile it. It is for robots of up to some ten degrees of freedom: beyond, fewer operations are not less time,
     because compilers like loops better than long programs and results are many. `benchmarks/README.md` has the figures.
@@ -121,21 +127,36 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
                 args, kwargs = jax.tree.unflatten(structure, own)
                 return placed(of, *args, **kwargs)
 
-            programs[key] = _specialized(function, cheaper, run, numbers)
+            kept = 0 if keep is None else len(jax.tree.leaves(args[0]))
+            programs[key] = _specialized(function, cheaper, run, numbers, kept)
         return programs[key](*numbers)
 
     return specialized
 
 
-def _specialized(function: Callable, cheaper: Callable, run: Callable, numbers) -> Callable:
-    """The simplified program for numbers of these shapes, with the derivative of the original."""
+def _specialized(function: Callable, cheaper: Callable, run: Callable, numbers, kept: int) -> Callable:
+    """The simplified program for numbers of these shapes, with the derivative of the original.
+
+    - `kept`: so many of them, the first ones, are what is kept of the model.
+    """
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers]
     original = lambda *numbers: run(function, numbers)
     expected = jax.eval_shape(original, *shapes)  # and what cannot be is refused, as the function itself does
-    closed, found = jax.make_jaxpr(lambda *numbers: run(cheaper, numbers), return_shape=True)(*shapes)
+    if ScalarProgram is None:
+        return jax.jit(original)
+
+    def simplified(*numbers):
+        found = run(cheaper, numbers)
+        if cheaper is function:
+            return found
+        # Another algorithm may leave out numbers that this one depends on: where they are not finite, nor are its results.
+        guard = sum(jnp.sum(0 * x) for x in numbers[kept:])
+        return jax.tree.map(lambda y: y + guard, found)
+
+    closed, found = jax.make_jaxpr(simplified, return_shape=True)(*shapes)
     if jax.tree.structure(expected) != jax.tree.structure(found):
         raise AssertionError("the form in body coordinates returns something else")
-    program, structure = Program(closed), jax.tree.structure(expected)
+    program, structure = ScalarProgram(closed), jax.tree.structure(expected)
 
     @custom_jvp
     def call(*numbers):

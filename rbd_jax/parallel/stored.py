@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._array import from_numpy, zeros
-from .._files import whole_file
+from .._core.array import from_numpy, zeros
+from .._core.files import whole_file
 from ..checkpoints import Checkpoint, CheckpointError, Run
 from ..constraints import Stabilization
 from ..simulate import Acting, Scheme, Simulated, State, Trajectory

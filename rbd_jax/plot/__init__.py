@@ -26,7 +26,7 @@ __all__ = [
     "sensors",
 ]
 
-from .._callable import make_callable as _make_callable
+from .._core.callable import make_callable as _make_callable
 from ..view.curves import (
     contact_forces as contact_forces,
     energies as energies,

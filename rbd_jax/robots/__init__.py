@@ -40,7 +40,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from .._errors import ModelError, suggest
+from .._core.errors import ModelError, suggest
 from ..model import Model
 from .all_joints import all_joints as all_joints
 from .arm7 import arm7 as arm7

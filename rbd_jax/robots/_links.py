@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array import from_numpy
+from .._core.array import from_numpy
 from ..joints import Joint
 from ..model import ModelBuilder
 from ..sensors import Accelerometer, FrameOrientation, Gyro, JointPosition, JointVelocity

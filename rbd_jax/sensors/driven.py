@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import names
-from .._array import gather, sum_rows
+from .._core.arguments import names
+from .._core.array import gather, sum_rows
 from ..forces.actuators import OnTendon
 from ..forces.actuators.drive import actuators_of
 from ..forces.actuators.transmission import Transmissions

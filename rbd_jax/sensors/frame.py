@@ -12,8 +12,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import choice
-from .._array import cross, matmul, matvec, transpose, vecmat
+from .._core.arguments import choice
+from .._core.array import cross, matmul, matvec, transpose, vecmat
 from ..lie import quaternion
 from .places import Place, PlacedSensor
 

@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import vector
-from .._array import vecmat
+from .._core.arguments import vector
+from .._core.array import vecmat
 from .places import Place, PlacedSensor
 
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import gather, gather_or_zero
-from .._errors import ModelError
+from .._core.arguments import number
+from .._core.array import gather, gather_or_zero
+from .._core.errors import ModelError
 from ..joints import Spherical
 from ..lie import quaternion
 from ..model import Model

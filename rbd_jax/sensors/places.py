@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import names, vector
+from .._core.arguments import names, vector
 from ..spatial import Reference, Transform, no_frames
 from .sensor import Sensor
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import names
+from .._core.arguments import names
 from ..dynamics.rays import nearest_shapes, shapes_of
 from ..spatial import Reference
 from .places import Place, PlacedSensor

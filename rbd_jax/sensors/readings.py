@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._errors import UnknownNameError, suggest
-from .._text import can_be_shown, numbers
+from .._core.errors import UnknownNameError, suggest
+from .._core.text import can_be_shown, numbers
 from .sensor import Sensor
 
 

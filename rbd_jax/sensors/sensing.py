@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import clamped, cross, gather, gather_or_zero, matvec, vecmat, with_precision
+from .._core.array import clamped, cross, gather, gather_or_zero, matvec, vecmat, with_precision
 from ..contact.contacts import Contacts
 from ..dynamics import Bodies, Motion
 from ..dynamics.sites import frames_on

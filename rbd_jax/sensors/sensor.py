@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
+from .._core.arguments import names, number
 from ..spatial import Attached, no_frames
 
 

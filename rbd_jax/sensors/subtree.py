@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import cross, matmul, matvec
+from .._core.array import cross, matmul, matvec
 from ..model import Model
 from ..spatial import Reference, Transform
 from .sensor import BodySensor

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._arguments import instance
-from .._array import vecmat, with_precision
+from .._core.arguments import instance
+from .._core.array import vecmat, with_precision
 from ..contact.contacts import of_pairs
 from ..shapes.geometry import Geometry
 from .places import Place, PlacedSensor

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._errors import ModelError
+from .._core.arguments import number
+from .._core.errors import ModelError
 from ..spatial import Inertia
 from . import rays, surfaces
 from .surfaces import Triangles

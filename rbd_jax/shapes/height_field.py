@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, number
+from .._core.arguments import as_array, number
 from ..spatial import Inertia
 from . import rays, surfaces
 from .geometry import Geometry

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import number
-from .._array import is_known, outer, with_precision
-from .._compile import compiled
-from .._errors import ModelError
+from .._core.arguments import number
+from .._core.array import is_known, outer, with_precision
+from .._core.errors import ModelError
+from .._core.jit import compiled
 from ..spatial import Inertia
 from ..spatial.inertia import triangle
 from . import rays

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._array import cross, dot
+from .._core.array import cross, dot
 
 
 Point = Float[Array, "3"]

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import instance, names, number, vector
-from .._array import from_numpy, is_known, pick
-from .._errors import ModelError
+from .._core.arguments import instance, names, number, vector
+from .._core.array import from_numpy, is_known, pick
+from .._core.errors import ModelError
 from ..spatial import Attached, Inertia, Transform
 from .geometry import Geometry
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from .._arguments import names, vector
+from .._core.arguments import names, vector
 from ..spatial import Attached, Transform
 
 

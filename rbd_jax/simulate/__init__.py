@@ -125,8 +125,8 @@ __all__ = [
     "Acting",
 ]
 
-from .._failures import first_failure as first_failure
-from .._newton import Code as Code, newton as newton, solve_redundant as solve_redundant
+from .._core.failures import first_failure as first_failure
+from .._core.newton import Code as Code, newton as newton, solve_redundant as solve_redundant
 from ._explicit import (
     CommutatorFree as CommutatorFree,
     ExplicitRungeKutta as ExplicitRungeKutta,

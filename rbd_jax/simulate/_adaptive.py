@@ -23,8 +23,8 @@ from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float
 
-from .._array import is_known
-from .._rules import custom_jvp
+from .._core.array import is_known
+from .._core.derivatives import custom_jvp
 from ._explicit import Displacement, advanced, combined, stage_rates, table
 from .result import Result
 from .scheme import Scheme

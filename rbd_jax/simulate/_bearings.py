@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._array import dot, with_precision
+from .._core.array import dot, with_precision
 from ..dynamics import Motion
 from ..forces.bearing import Bearing
 

@@ -10,8 +10,8 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import is_known
-from .._failures import Failure, lost
+from .._core.array import is_known
+from .._core.failures import Failure, lost
 from .result import Result
 from .state import State
 from .system import System

@@ -36,9 +36,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import is_known, matmul, matvec, transpose
-from .._implicit import moving_arguments
-from .._rules import custom_jvp
+from .._core.array import is_known, matmul, matvec, transpose
+from .._core.derivatives import custom_jvp
+from .._core.implicit import moving_arguments
 from ..forces import JointFriction
 
 

@@ -4,7 +4,7 @@ import math
 
 import jax.numpy as jnp
 
-from .._failures import first_failure
+from .._core.failures import first_failure
 from ._implicit import implicit_stage
 from .scheme import Scheme
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import a_model, choice, configuration, instance, is_planar, number, velocity
-from .._array import by_numpy, is_known, with_precision
+from .._core.arguments import a_model, choice, configuration, instance, is_planar, number, velocity
+from .._core.array import by_numpy, is_known, with_precision
 from ..constraints import Projection, ReducedModel, Stabilization, check_consistent
 from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_array, instance, names, whole_number
-from .._array import clamped, sum_rows
-from .._compile import compiled
-from .._errors import UnknownNameError
+from .._core.arguments import as_array, instance, names, whole_number
+from .._core.array import clamped, sum_rows
+from .._core.errors import UnknownNameError
+from .._core.jit import compiled
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
 from .control import Control, Controls

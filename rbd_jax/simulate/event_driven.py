@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._arguments import whole_number
-from .._implicit import recomputed, remembered
-from .._rules import custom_jvp
+from .._core.arguments import whole_number
+from .._core.derivatives import custom_jvp
+from .._core.implicit import recomputed, remembered
 from ._explicit import ExplicitRungeKutta
 from .result import Result
 from .runge_kutta_4 import RungeKutta4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from .._arguments import a_model
+from .._core.arguments import a_model
 from ..forces import activation_places, carried_forces
 from ..forces.own_state import own_states
 from ..model import Keyframe, Model

@@ -6,8 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._array import blocks, matmul, matvec, transpose, vecmat
-from .._newton import solve_redundant
+from .._core.array import blocks, matmul, matvec, transpose, vecmat
+from .._core.newton import solve_redundant
 from ._resistance import Resistance, resisted
 from .scheme import SUCCESS, Scheme
 from .state import State

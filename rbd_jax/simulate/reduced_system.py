@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import matvec, vecmat
+from .._core.array import matvec, vecmat
 from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
 from ..contact.law import Free, JumpingLaw, contact_law

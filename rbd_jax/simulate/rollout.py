@@ -13,10 +13,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import whole_number
-from .._compile import compiled
-from .._failures import Failure, first_failure
-from .._implicit import recomputed
+from .._core.arguments import whole_number
+from .._core.failures import Failure, first_failure
+from .._core.implicit import recomputed
+from .._core.jit import compiled
 from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, raising, seen_in, without_failed

@@ -61,8 +61,8 @@ class Scheme(eqx.Module):
     #: Whether it finds the events at which velocities jump (`System.jumps`), and goes on from each.
     finds_events: ClassVar[bool] = False
 
-    #: Whether reverse mode computes the parts of a step again, in place of storing them, by the step's own doing. If not, a rollout
-    #: has it compute whole steps again.
+    #: Whether reverse mode computes the parts of a step again instead of storing them, as the step itself sees to. If not, a
+    #: rollout sees to it, for the step as a whole.
     recomputes: ClassVar[bool] = False
 
     #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.

@@ -5,7 +5,7 @@ from typing import Literal
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._arguments import choice
+from .._core.arguments import choice
 from .scheme import SUCCESS, Scheme
 from .state import State
 

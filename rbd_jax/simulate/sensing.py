@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, instance, number, wrenches
-from .._array import pick, with_precision
-from .._compile import compiled
+from .._core.arguments import a_model, instance, number, wrenches
+from .._core.array import pick, with_precision
+from .._core.jit import compiled
 from ..contact.contacts import Contacts
 from ..dynamics import ExternalForces
 from ..model import Model

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._text import can_be_shown, numbers
+from .._core.text import can_be_shown, numbers
 
 
 class State(eqx.Module):

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import whole_number
-from .._array import blocks, matmul, products, transpose
-from .._compile import compiled
-from .._failures import first_failure, lost
+from .._core.arguments import whole_number
+from .._core.array import blocks, matmul, products, transpose
+from .._core.failures import first_failure, lost
+from .._core.jit import compiled
 from ..constraints import Stabilization
 from ..dynamics import Motion
 from ..dynamics.derivatives import newton_euler_derivatives

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._failures import Failure
+from .._core.failures import Failure
 from ..constraints import Stabilization
 from .begin import begun
 from .controls import driver

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._arguments import instance
-from .._array import by_numpy, is_known, pick
-from .._compile import compiled
-from .._showing import player
-from .._text import can_be_shown
+from .._core.arguments import instance
+from .._core.array import by_numpy, is_known, pick
+from .._core.jit import compiled
+from .._core.showing import player
+from .._core.text import can_be_shown
 from ..contact.contacts import Contacts
 from ..model import Model
 from .loads import TreeLoads

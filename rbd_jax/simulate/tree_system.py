@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import velocity
-from .._array import is_known, with_precision, zeros
-from .._errors import ModelError
-from .._failures import first_failure
-from .._positive import solve_positive
-from .._versions import get_opaque_trace_state
+from .._core.arguments import velocity
+from .._core.array import is_known, with_precision, zeros
+from .._core.errors import ModelError
+from .._core.failures import first_failure
+from .._core.positive import solve_positive
+from .._core.versions import get_opaque_trace_state
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints

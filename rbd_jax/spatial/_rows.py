@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import gather, pick
+from .._core.array import gather, pick
 
 
 R = TypeVar("R", bound="Rows")

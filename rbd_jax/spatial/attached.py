@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._array import zeros
-from .._errors import ModelError
+from .._core.array import zeros
+from .._core.errors import ModelError
 from .transform import Transform
 
 

@@ -16,9 +16,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import choice
-from .._array import floating
-from .._compile import compiled
+from .._core.arguments import choice
+from .._core.array import floating
+from .._core.jit import compiled
 from .inertia import ArticulatedInertia, Inertia
 from .transform import Transform
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._array import (
+from .._core.array import (
     blocks,
     cross,
     dot,
@@ -35,8 +35,8 @@ from .._array import (
     vecmat,
     zeros,
 )
-from .._compile import compiled
-from .._errors import ModelError
+from .._core.errors import ModelError
+from .._core.jit import compiled
 from ._rows import Rows
 from .principal import principal_axes
 from .transform import Transform

@@ -11,8 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, floating, matrix, matvec
-from .._compile import compiled
+from .._core.array import cross, dot, floating, matrix, matvec
+from .._core.jit import compiled
 from ._rows import Rows
 from .vectors import (
     cross_force as cross_force,

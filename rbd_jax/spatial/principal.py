@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import matmul, transpose
-from .._rules import custom_jvp
+from .._core.array import matmul, transpose
+from .._core.derivatives import custom_jvp
 
 
 @custom_jvp

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import choice, rotation_fault
-from .._array import (
+from .._core.arguments import choice, rotation_fault
+from .._core.array import (
     blocks,
     cross,
     floating,
@@ -28,7 +28,7 @@ from .._array import (
     vecmat,
     zeros,
 )
-from .._compile import compiled
+from .._core.jit import compiled
 from ._rows import Rows
 
 

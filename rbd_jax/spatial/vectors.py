@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, dot, matmul, skew, transpose
+from .._core.array import blocks, cross, dot, matmul, skew, transpose
 
 
 def parts(v: Float[Array, "*a d"]) -> tuple[Float[Array, "*a n"], Float[Array, "*a k"]]:

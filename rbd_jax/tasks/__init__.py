@@ -62,7 +62,7 @@ __all__ = [
 
 from typing import Any
 
-from .._errors import UnknownNameError, suggest
+from .._core.errors import UnknownNameError, suggest
 from .acrobot import acrobot as acrobot
 from .brax import to_brax as to_brax
 from .cartpole import cartpole as cartpole

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._arguments import instance
+from .._core.arguments import instance
 from ..simulate import Simulated
 from .situation import TaskState
 from .task import Task

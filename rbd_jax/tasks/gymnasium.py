@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._arguments import choice, instance, whole_number
+from .._core.arguments import choice, instance, whole_number
 from ..parallel import batch_map
 from .situation import EpisodeKeys, TaskState
 from .task import Task

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import instance, names, number
-from .._array import gather_or_zero, is_known, matmul, matvec
-from .._errors import UnknownNameError, suggest
+from .._core.arguments import instance, names, number
+from .._core.array import gather_or_zero, is_known, matmul, matvec
+from .._core.errors import UnknownNameError, suggest
 from ..lie import SO3
 from ..model import Model
 from ..simulate import Simulated

@@ -17,7 +17,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import (
+from .._core.arguments import (
     a_model,
     as_array,
     configuration,
@@ -27,9 +27,9 @@ from .._arguments import (
     velocity,
     whole_number,
 )
-from .._array import by_numpy, clamped, pick
-from .._compile import compiled
-from .._rules import custom_jvp
+from .._core.array import by_numpy, clamped, pick
+from .._core.derivatives import custom_jvp
+from .._core.jit import compiled
 from ..forces.actuators.drive import actuators_of
 from ..simulate import Controls, Result, Scheme, Simulated, State
 from ..simulate.begin import begun

@@ -27,7 +27,7 @@ __all__ = [
     "Camera",
 ]
 
-from .._callable import make_callable
+from .._core.callable import make_callable
 from .camera import Camera as Camera
 from .excitation import plot_excitation as plot_excitation
 from .film import save_video as save_video

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compile import compiled
-from .._figures import ALARM, COLORS, GREY, dress, plain
+from .._core.figures import ALARM, COLORS, GREY, dress, plain
+from .._core.jit import compiled
 from ..constraints import ReducedModel
 from ..dynamics import mechanical_energy
 from ..identify.log import UNITS

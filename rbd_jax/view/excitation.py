@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._figures import COLORS, GREY, dress
+from .._core.figures import COLORS, GREY, dress
 from ..identify import Excitation
 
 

@@ -11,8 +11,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from .._arguments import number, whole_number
-from .._files import whole_file
+from .._core.arguments import number, whole_number
+from .._core.files import whole_file
 from ..simulate import Trajectory
 from ..simulate.systems import Simulated
 from .camera import Camera

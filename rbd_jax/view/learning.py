@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from .._figures import COLORS, GREY, dress, plain
+from .._core.figures import COLORS, GREY, dress, plain
 from ..control.naming import configuration_names
 from ..learn import Episode, Trained
 from ..tasks import Task

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import cross, matmul, matvec, transpose, vecmat
-from .._compile import compiled
+from .._core.array import cross, matmul, matvec, transpose, vecmat
+from .._core.jit import compiled
 from ..constraints import ReducedModel, assemble
 from ..contact import Soft
 from ..contact.compliant import Compliant

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._figures import COLORS, dress, plain
+from .._core.figures import COLORS, dress, plain
 from ..control import Problem, Solution
 from ..control.naming import configuration_names, dof_names
 from ..simulate.systems import tree_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._figures import ALARM
+from .._core.figures import ALARM
 
 
 def stamped(picture: np.ndarray, text: str) -> np.ndarray:

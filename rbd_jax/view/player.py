@@ -19,9 +19,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._arguments import number
-from .._errors import suggest
-from .._files import whole_file
+from .._core.arguments import number
+from .._core.errors import suggest
+from .._core.files import whole_file
 from ..lie import quaternion
 from ..model import Model
 from ..shapes import Site

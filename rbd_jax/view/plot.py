@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.interpolate import PchipInterpolator
 
-from .._figures import ALARM, COLORS, GREY, plain
+from .._core.figures import ALARM, COLORS, GREY, plain
 from ..simulate import Trajectory
 from ..simulate.systems import Simulated, tree_of
 from .camera import Camera

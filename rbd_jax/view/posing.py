@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import matmul, matvec, transpose
+from .._core.array import matmul, matvec, transpose
 from ..constraints import ReducedModel, assemble
 from ..control import Cost, Residual, inverse_kinematics
 from ..lie import SO3

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compile import compiled
+from .._core.jit import compiled
 from ..constraints import ReducedModel
 from ..dynamics import forward_kinematics
 from ..lie import quaternion

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import ModelError, ModelWarning
-from .._figures import COLORS
+from .._core.errors import ModelError, ModelWarning
+from .._core.figures import COLORS
 from ..constraints import ReducedModel
 from ..model import Model
 from ..shapes import Plane, Shape

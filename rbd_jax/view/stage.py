@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from .._array import pick, zeros
-from .._compile import compiled
+from .._core.array import pick, zeros
+from .._core.jit import compiled
 from ..constraints.reactions import frame_wrenches
 from ..model import Model
 from ..sensors import Readings

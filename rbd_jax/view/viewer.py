@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._arguments import configuration
-from .._figures import COLORS
+from .._core.arguments import configuration
+from .._core.figures import COLORS
 from ..constraints import ReducedModel
 from ..model import Model
 from ..sensors import Readings

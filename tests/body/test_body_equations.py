@@ -12,7 +12,7 @@ import pytest
 from body_cases import BODY, INERTIA
 
 from rbd_jax import body
-from rbd_jax._errors import ModelError, ModelWarning
+from rbd_jax._core.errors import ModelError, ModelWarning
 from rbd_jax.lie import S2, SO3
 
 

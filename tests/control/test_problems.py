@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax._errors import UnknownNameError
+from rbd_jax._core.errors import UnknownNameError
 from rbd_jax.control import problems
 
 

@@ -13,7 +13,7 @@ import scipy.linalg
 from support import assert_close
 
 import rbd_jax as rbd
-from rbd_jax import _compile
+from rbd_jax._core import jit as compiling
 from rbd_jax.control import Code, RecedingHorizon
 from rbd_jax.control._stages import Stages
 
@@ -113,7 +113,7 @@ def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
     memory = controller.start(START)
     controller.step(memory, 0.0, state)  # compiles
     rbd.step(model, state, jnp.zeros(1), DT / 2)
-    ready = _compile.compilations
+    ready = compiling.compilations
     # Times and states in whatever form they come.
     times = [0, DT / 2, np.float64(DT), np.float32(1.5 * DT), jnp.float32(2 * DT), jnp.asarray(2.5 * DT)]
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
@@ -125,7 +125,7 @@ def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
         # Other numbers in the problem: steps of another length from another time on, and another mass.
         other = replace(controller, problem=replace(controller.problem, dt=0.11, t0=0.5, model=cart(2.0)))
         other.step(other.start(START), 0.5, START)
-    assert _compile.compilations == ready
+    assert compiling.compilations == ready
     messages = [record.getMessage() for record in caplog.records]
     assert not [line for line in messages if "XLA compilation of jit(_stepped)" in line]
     np.testing.assert_allclose(state.q, path.q[6], atol=1e-6)

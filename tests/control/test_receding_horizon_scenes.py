@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax import _compile
+from rbd_jax._core import jit as compiling
 
 
 pytestmark = pytest.mark.slow
@@ -95,12 +95,12 @@ def test_step_by_step_nothing_is_compiled_again(arm, circle, problem):
     memory = controller.start(state)
     controller.step(memory, 0.0, state)
     rbd.step(plant, state, jnp.zeros(7), DT)
-    ready, rows = _compile.compilations, []
+    ready, rows = compiling.compilations, []
     for i in range(50):
         tau, memory = controller.step(memory, i * DT, state)
         state = rbd.step(plant, state, tau, DT)
         rows.append(state.q)
-    assert _compile.compilations == ready
+    assert compiling.compilations == ready
     t, goal = circle
     error = np.linalg.norm(hands(arm, jnp.stack(rows)) - goal[1:51], axis=1)
     assert error.max() < 0.012 and memory.failures == 0

@@ -15,7 +15,7 @@ from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax import actuators as AT, forces
-from rbd_jax._array import at_least, beyond, clamped
+from rbd_jax._core.array import at_least, beyond, clamped
 from rbd_jax.contact.soft_rows import softness
 from rbd_jax.contact.solvers.terms import Rows
 from rbd_jax.dynamics import Motion

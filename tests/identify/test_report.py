@@ -15,7 +15,7 @@ import pytest
 from support import assert_close
 
 import rbd_jax as rbd
-from rbd_jax import _page as page
+from rbd_jax._core import page
 
 
 pytestmark = pytest.mark.usefixtures("without_kernels")

@@ -195,12 +195,12 @@ def test_an_interrupt_says_how_to_go_on(folder, capsys):
 
 def test_what_an_interrupt_leaves_and_says(tmp_path):
     """What was saved, if something was."""
-    from rbd_jax import _interrupts
+    from rbd_jax._core import interrupts
     from rbd_jax.cli.resume import Place
 
     place = Place.beside("rbd-jax identify", tmp_path / "out", 0.0, False)
     with place.kept({"--slow": 1.0}):
-        (interrupted,) = _interrupts._left
+        (interrupted,) = interrupts._left
         (place.folder / "estimate.ckpt").write_text("")
         assert interrupted() == f"the same command with --resume goes on from {place.folder}"
         (place.folder / "estimate.ckpt").unlink()

@@ -13,7 +13,7 @@ import pytest
 from families import FAMILIES
 from support import assert_each_close
 
-from rbd_jax._array import dot, matvec
+from rbd_jax._core.array import dot, matvec
 from rbd_jax.joints import ConstantSubspaceJoint, Joint
 from rbd_jax.spatial.transform import body_twist
 

@@ -12,13 +12,9 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax import (
-    _foreign as foreign,
-    _fused as fused,
-    _instructions,
-    _machine_code as machine_code,
-    _mapped as mapped,
-)
+from rbd_jax.compiler import faults, kernel as fused, policy as choice, primitive as mapped
+from rbd_jax.compiler.cpu import routine as machine_code, xla_ffi as foreign
+from rbd_jax.compiler.gpu import instructions as of_gpu
 
 
 X = np.random.default_rng(0).normal(size=(5, 4))
@@ -263,9 +259,8 @@ DERIVATIVES = {
 def test_derivatives_are_mapped_as_well(size, derivative, monkeypatch):
     """In any order, of what is one's own and of what is shared, over which they are summed."""
     made = []
-    monkeypatch.setattr(
-        fused, "Kernel", lambda program, kernel=fused.Kernel: made.append(program) or kernel(program)
-    )
+    kernel = mapped.Kernel
+    monkeypatch.setattr(mapped, "Kernel", lambda *program: made.append(program) or kernel(*program))
     given = np.array([1.1, 0.3, -0.7]), np.random.default_rng(8).normal(size=(size, 2))
     found, expected = (
         jax.jit(lambda *args, by=by: derivative(by(twisted, (None, 0)), *args))(*given)
@@ -278,9 +273,8 @@ def test_derivatives_are_mapped_as_well(size, derivative, monkeypatch):
 def test_derivatives_of_long_loops(monkeypatch):
     """JAX's own, with what is kept on the way: the values of a loop are not worked out twice."""
     made = []
-    monkeypatch.setattr(
-        fused, "Kernel", lambda program, kernel=fused.Kernel: made.append(program) or kernel(program)
-    )
+    kernel = mapped.Kernel
+    monkeypatch.setattr(mapped, "Kernel", lambda *program: made.append(program) or kernel(*program))
 
     def one(m, x, k):
         y, rows = lax.scan(lambda y, _: (0.9 * jnp.sin(y) + m[:2] * x, y[0]), x, None, length=300)
@@ -315,7 +309,7 @@ def test_it_can_be_compiled_and_mapped(how):
 
 def test_what_cannot_be_fused_is_told():
     for function, name in (
-        (jnp.sort, "`sort` in a way that depends on the sample.*leave fused out"),
+        (jnp.sort, "`sort`.* in a way that depends on the sample.*leave fused out"),
         (lambda x: x[x[0].astype(int)], "`dynamic_slice`|`gather`"),
         (lambda x: lax.while_loop(lambda y: y[0] < 9, lambda y: y + 1, x), "`while`"),
         (
@@ -332,17 +326,17 @@ def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
     """Where there can be one: what computes, and is not too long. Compiled for a processor, and for a GPU."""
     if platform == "cpu":
         pytest.importorskip("llvmlite")
-    monkeypatch.setattr(fused, "is_available", lambda: True)
+    monkeypatch.setattr(choice, "is_available", lambda: True)
     model = rbd.load("double_pendulum")
 
-    class Made(Exception):
+    class Made(BaseException):
         """What would go on to a compiler that needs the device."""
 
-    def made(program, kernel=fused.Kernel):
-        kernel(program)
+    def made(*program, kernel=mapped.Kernel):
+        kernel(*program)
         raise Made
 
-    monkeypatch.setattr(fused, "Kernel", made)
+    monkeypatch.setattr(mapped, "Kernel", made)
 
     def is_kernel(function, *batch):
         batch = (np.tile(x, (3, *[1] * (x.ndim - 1))) for x in batch)
@@ -371,7 +365,7 @@ def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
     policy = lambda x, weights: jnp.sum(jnp.tanh(weights @ jnp.tile(jnp.sin(x), len(weights.T) // 4)))
     assert is_kernel(lambda x: policy(x, np.ones((100, 64))), X)
     assert not is_kernel(lambda x: policy(x, np.ones((100, 100))), X)
-    monkeypatch.setitem(fused.LONGEST, platform, 1000)
+    monkeypatch.setitem(choice.LONGEST, platform, 1000)
     assert not is_kernel(dynamics, *samples(model, 3))
 
 
@@ -379,25 +373,22 @@ def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
     """A derivative takes nothing apart but itself, and what is exported runs anywhere."""
     pytest.importorskip("llvmlite")
     made = []
-    monkeypatch.setattr(
-        fused,
-        "Kernel",
-        lambda program, kernel=fused.Kernel: made.append(program) or kernel(program),
-    )
+    kernel = mapped.Kernel
+    monkeypatch.setattr(mapped, "Kernel", lambda *program: made.append(program) or kernel(*program))
     model = rbd.load("pendulum")
     x = np.tile(X[:, :1], (3, 1))
     function = lambda x: rbd.forward_dynamics(model, x, x, x)
-    mapped = rbd.batch_map(function)
-    jax.jit(mapped).trace(x)
+    in_batches = rbd.batch_map(function)
+    jax.jit(in_batches).trace(x)
     assert not made
-    jax.jit(jax.grad(lambda x: jnp.sum(mapped(x))))(x)
+    jax.jit(jax.grad(lambda x: jnp.sum(in_batches(x))))(x)
     assert len(made) == 1  # what pulls cotangents back; of the function only its derivative is wanted
     made.clear()
-    found = jax.jit(jax.grad(lambda x: jnp.sum(mapped(x) ** 2)))(x)
+    found = jax.jit(jax.grad(lambda x: jnp.sum(in_batches(x) ** 2)))(x)
     assert len(made) == 2
     assert_same(found, jax.jit(jax.grad(lambda x: jnp.sum(jax.vmap(function)(x) ** 2)))(x))
     made.clear()
-    exported = jax.export.export(jax.jit(mapped))(x)
+    exported = jax.export.export(jax.jit(in_batches))(x)
     assert not made
     assert_same(exported.call(x), jax.jit(jax.vmap(function))(x))
 
@@ -414,8 +405,10 @@ def test_what_fused_is_not(unchecked):
 
 @pytest.mark.skipif("jax.default_backend() == 'gpu'")
 def test_without_a_compiler_it_is_refused(monkeypatch):
-    monkeypatch.setattr(foreign, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="batch_map: fused=True .* pip install llvmlite; or leave fused out"):
+    monkeypatch.setattr(faults, "_of_processors", lambda: "llvmlite is not installed")
+    with pytest.raises(
+        ValueError, match="batch_map: there are no fused kernels: llvmlite is not .*; leave fused out"
+    ):
         rbd.batch_map(jnp.sin, fused=True)(X)
 
 
@@ -502,13 +495,10 @@ def everything(x, y):
 def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
     """Not a number among them; with registers for all, and with few."""
     if few:  # room for four numbers
-        monkeypatch.setattr(_instructions, "REGISTERS", np.dtype(dtype).itemsize)
+        monkeypatch.setattr(of_gpu, "REGISTERS", np.dtype(dtype).itemsize)
     one = jax.ShapeDtypeStruct((), dtype)
     closed = jax.make_jaxpr(everything)(one, one)
-    program = mapped.Program(
-        "a test", closed.in_avals, closed.out_avals, 0, True, lambda *_: [], lambda: closed
-    )
-    kernel = fused.Kernel(program)
+    kernel = fused.Kernel("a test", closed, 0, (False,) * len(closed.out_avals))
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
     scalars, values = kernel.piece.scalars, {}

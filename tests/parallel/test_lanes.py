@@ -1,9 +1,7 @@
 """Samples as lanes: what `vmap` gives, for every kind of operation, loop and branch, and its derivatives."""
 
-import json
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -14,7 +12,7 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax import _lanes as lanes
+from rbd_jax.compiler import lanes
 from rbd_jax.parallel import fastest
 
 
@@ -150,7 +148,7 @@ def test_rollouts_have_rules():
 
     program = lanes.Program.of(path, (q, v))
     assert lanes.has_rules(program.jaxpr, (True, True))
-    assert_same(jax.jit(lambda: program.mapped(4))(), jax.jit(jax.vmap(path))((q, v)))
+    assert_same(jax.jit(lambda: lanes.in_lanes(path, (q, v), 4, 4))(), jax.jit(jax.vmap(path))((q, v)))
     rubbing = replace(model, friction=jax.device_put(np.asarray(model.friction) + 0.1))
     searching = lanes.Program.of(lambda rows: path(rows, rubbing), (q, v))
     assert not lanes.has_rules(searching.jaxpr, (True, True))
@@ -161,10 +159,11 @@ def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch
     """The model is an argument of what is compiled, and that it has no dry friction is known all the same."""
     monkeypatch.setattr(fastest, "ENOUGH", 4)  # and no kernel, of so few
     used = []
+    side_by_side = lanes.side_by_side
     monkeypatch.setattr(
-        lanes.Program,
-        "mapped",
-        lambda self, lanes, mapped=lanes.Program.mapped: used.append(lanes) or mapped(self, lanes),
+        lanes,
+        "side_by_side",
+        lambda jaxpr, count, *given: used.append(count) or side_by_side(jaxpr, count, *given),
     )
     model = rbd.load("pendulum")
     model = replace(model, friction=jax.device_put(np.asarray(model.friction) + friction))
@@ -238,7 +237,7 @@ def test_a_program_that_says_something_is_run_one_by_one():
 @pytest.mark.parametrize("count", [0, -1, True])
 def test_refused(count):
     with pytest.raises(
-        ValueError, match=r'^batch_map: lanes is .*; it is a number of samples, 1 or more, "measured" or None'
+        ValueError, match="^batch_map: lanes is .*; it is a number of samples, 1 or more, or None"
     ):
         rbd.batch_map(jnp.sin, lanes=count)
 
@@ -246,53 +245,18 @@ def test_refused(count):
 # The choice.
 
 
-@pytest.fixture
-def measured(monkeypatch, tmp_path):
-    """The programs that were measured, with the folder of compiled programs elsewhere; the fastest is what is given."""
-    seen = []
-
-    def measure(program):
-        seen.append(program)
-        return 16
-
-    monkeypatch.setattr(fastest, "_found", {})
-    monkeypatch.setattr(fastest, "_measured", measure)
-    before = jax.config.jax_compilation_cache_dir
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    yield seen
-    jax.config.update("jax_compilation_cache_dir", before)
-
-
-def test_a_program_is_measured_once(measured, monkeypatch, tmp_path):
-    many = np.arange(3000.0)
-    assert_same(rbd.batch_map(jnp.sin)(many), np.sin(many))
-    assert not measured
-    map_measured = partial(rbd.batch_map, lanes="measured")
-    for function in (lambda x: jnp.sin(x), lambda x: jnp.sin(x)):
-        assert_same(map_measured(function)(many), np.sin(many))
-        assert len(measured) == 1
-    assert_same(jax.jit(map_measured(lambda x: jnp.cos(x)))(many), np.cos(many))
-    assert len(measured) == 2
-    assert sorted(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16, 16]
-    # Another process reads what this one has found.
-    monkeypatch.setattr(fastest, "_found", {})
-    assert_same(map_measured(lambda x: jnp.cos(x))(many), np.cos(many))
-    assert len(measured) == 2
-
-
 def test_without_kernels_large_batches_of_what_has_rules(monkeypatch):
     """Not what takes steps that depend on the sample, what JAX has to batch, keys, or what says something."""
     asked = []
-    monkeypatch.setattr(
-        lanes.Program, "mapped", lambda program, count: asked.append(count) or program.samples[0]
-    )
+    side_by_side = lambda jaxpr, count, consts, samples: asked.append(count) or [samples[0]]
+    monkeypatch.setattr(lanes, "side_by_side", side_by_side)
     model = rbd.load("pendulum")
     counted = lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, 2 * s[1]), (0, x))[1]
     for function in (jnp.sin, counted, lambda x: rbd.forward_dynamics(model, x[None], x[None], x[None])):
         rbd.batch_map(function, fused=False)(np.arange(fastest.ENOUGH - 1.0))
         assert not asked
         rbd.batch_map(function, fused=False)(np.arange(fastest.ENOUGH + 0.0))
-        assert asked == [fastest.SIDE_BY_SIDE]
+        assert asked == [lanes.SIDE_BY_SIDE]
         asked.clear()
     for function, x in (
         (newton, np.ones((500, 4))),
@@ -309,19 +273,7 @@ def test_without_kernels_large_batches_of_what_has_rules(monkeypatch):
         assert not asked
 
 
-def test_a_file_that_is_none_is_found_anew(measured, tmp_path):
-    (tmp_path / fastest.KEPT).write_text("no JSON")
-    rbd.batch_map(lambda x: jnp.sin(x), lanes="measured")(np.arange(3000.0))
-    assert len(measured) == 1
-    assert list(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16]
-
-
-def test_the_measurement(monkeypatch):
-    """Of a program with all kinds of inputs, by a clock that says that 1, 16 and 32 lanes take 3, 1 and 2 s."""
-    given = jax.device_put((np.ones((2000, 3)), np.ones(2000, int), np.ones(2000, bool)))
-    program = lanes.Program.of(
-        lambda rows: jnp.where(rows[2], jnp.sin(rows[0]) * rows[1].astype(float), X[0, 0]), given
-    )
-    clock = iter([0.0, 3.0, 3.0, 4.0, 4.0, 6.0] * fastest.RUNS)
-    monkeypatch.setattr(fastest, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert fastest._measured(program) == 16
+def test_nothing_is_measured_any_more(unchecked):
+    with pytest.warns(DeprecationWarning, match="leave it out"):
+        mapped = rbd.batch_map(jnp.sin, lanes="measured")  # pyright: ignore[reportArgumentType]
+    np.testing.assert_allclose(mapped(np.arange(5.0)), np.sin(np.arange(5.0)), rtol=1e-15)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax import _foreign as foreign, _threads as threads
+from rbd_jax.compiler.cpu import threads, xla_ffi as foreign
 
 
 LANES, LEAST = 4, 10

@@ -12,8 +12,8 @@ from support import assert_close, quotient
 
 import rbd_jax as rbd
 from rbd_jax import constraints, forces, joints
-from rbd_jax._array import with_precision
-from rbd_jax._errors import ModelError
+from rbd_jax._core.array import with_precision
+from rbd_jax._core.errors import ModelError
 
 
 DT, G = 0.01, 9.81

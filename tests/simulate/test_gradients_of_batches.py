@@ -10,7 +10,7 @@ from simulated import floating_pair, moving, pendulum
 from support import assert_close
 
 import rbd_jax as rbd
-from rbd_jax._rules import custom_jvp
+from rbd_jax._core.derivatives import custom_jvp
 
 
 A = np.array([[2.0, 0.5], [0.5, 1.0]])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rbd_jax import spatial
-from rbd_jax._array import skew
-from rbd_jax._errors import ModelError
+from rbd_jax._core.array import skew
+from rbd_jax._core.errors import ModelError
 from rbd_jax.lie import SO3
 from rbd_jax.spatial import Inertia, Screw, Transform
 

@@ -7,7 +7,7 @@ import functools
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._array import by_numpy
+from ..._core.array import by_numpy
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Sphere
 from .cores import core
 from .vectors import length, unit

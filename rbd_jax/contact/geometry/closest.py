@@ -24,8 +24,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..._array import cross, dot, matmul, matvec, transpose, vecmat
-from ..._implicit import remembered
+from ..._core.array import cross, dot, matmul, matvec, transpose, vecmat
+from ..._core.implicit import remembered
 from ...spatial import Transform
 from .cores import Core
 from .vectors import length, tangents, turned, turned_back, unit

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..._array import cross, dot, matmul, matvec, transpose, vecmat
+from ..._core.array import cross, dot, matmul, matvec, transpose, vecmat
 from ...shapes import Box, Geometry
 from ...spatial import Transform
 from .closest import Separation, separation

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._array import cross, dot, products
-from ..._errors import ModelError
+from ..._core.array import cross, dot, products
+from ..._core.errors import ModelError
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, Mesh, Sphere
 from ...shapes.mesh import MeshSource
 from .vectors import axis, length, unit

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..._array import cross, dot
+from ..._core.array import cross, dot
 from .vectors import length, unit
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..._errors import ModelError
+from ..._core.errors import ModelError
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Plane, Sphere
 from ...spatial import Transform
 from . import convex, planes, round, terrain

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._array import cross, dot, matmul, transpose, vecmat
+from ..._core.array import cross, dot, matmul, transpose, vecmat
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, Plane, Sphere
 from ...spatial import Transform
 from .cores import core

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..._array import cross, dot, matmul, matvec, transpose, vecmat
+from ..._core.array import cross, dot, matmul, matvec, transpose, vecmat
 from ...shapes import Box, Capsule, Cylinder, Sphere
 from ...spatial import Transform
 from .found import Found

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..._array import cross, matmul, products, transpose
+from ..._core.array import cross, matmul, products, transpose
 from ...shapes import Geometry, HeightField
 from ...spatial import Transform
 from .closest import Separation, separation

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._array import cross, dot, matrix
+from ..._core.array import cross, dot, matrix
 
 
 def length(x: Float[Array, "*k n"]) -> Float[Array, "*k"]:

@@ -22,9 +22,9 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
-from ..._array import dot, matmul, matvec, transpose, vecmat
-from ..._implicit import remembered
-from ..._rules import custom_jvp
+from ..._core.array import dot, matmul, matvec, transpose, vecmat
+from ..._core.derivatives import custom_jvp
+from ..._core.implicit import remembered
 from . import _cones as cones
 from .codes import Code
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..._array import matmul, matvec, transpose, vecmat
+from ..._core.array import matmul, matvec, transpose, vecmat
 from ._conic import Point, Problem, solve_conic
 from .codes import Code
 from .lcp import solve_lcp
@@ -44,8 +44,8 @@ def solve_cone(
 ) -> ContactForces:
     """With `λ₀ ≥ √(Σ (λᵢ / μᵢ)²)` for each contact, μ its `friction` in each direction across; zero where it has none.
 
-    Differentiable by all of the problem, in both modes and to any order. By friction that is zero the derivative of the forces across is
-    zero: which way they would point is not determined.
+    Differentiable by all of the problem, in both modes and to any order. The derivative by friction that is zero is zero: where
+    the force across would point is not determined.
 
     **Arguments**
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from ..._array import matvec
-from ..._implicit import remembered
+from ..._core.array import matvec
+from ..._core.implicit import remembered
 from ._conic import Point, Problem, held, solve_conic
 from .codes import Code
 

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..._array import times
-from ..._implicit import remembered
-from ..._positive import apply_inverse, solve_positive
-from ..._rules import custom_jvp
+from ..._core.array import times
+from ..._core.derivatives import custom_jvp
+from ..._core.implicit import remembered
+from ..._core.positive import apply_inverse, solve_positive
 from .terms import Term
 
 

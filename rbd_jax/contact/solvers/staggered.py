@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..._array import dot, matmul, matvec, transpose, vecmat
-from ..._implicit import remembered
+from ..._core.array import dot, matmul, matvec, transpose, vecmat
+from ..._core.implicit import remembered
 from . import _conic
 from ._conic import Point, Problem, held, refined, solve_conic
 from .codes import Code
@@ -81,7 +81,8 @@ def staggered_projections(
     The rounds end when α changes no more, and Newton's method on both problems at once takes out what is left. Differentiable by
     all of it, in both modes. There need not be a solution, and there may be several; where the rounds go on without end the
     code says so. Where normal impulses are not unique (more contacts than hold a body) neither is friction: which solution the
-    rounds find is not differentiated. By friction that is zero the derivative of the tangential impulse is zero. Compare `solve_cone`, which always ends, at a velocity that is unique.
+    rounds find is not differentiated. The derivative by friction that is zero is zero. Compare `solve_cone`, which always ends,
+    at a velocity that is unique.
 
     **Arguments**
 

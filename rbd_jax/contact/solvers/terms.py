@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..._array import matmul, matvec
+from ..._core.array import matmul, matvec
 
 
 class Term(eqx.Module):

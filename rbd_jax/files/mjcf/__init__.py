@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._errors import ModelError, ModelWarning
+from ..._core.errors import ModelError, ModelWarning
 from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
 from ..limits import USUAL, Limits

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import ModelError
+from ..._core.errors import ModelError
 from ...forces.actuators import (
     Activation,
     Actuator,

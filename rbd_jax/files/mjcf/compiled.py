@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._array import from_numpy
+from ..._core.array import from_numpy
 from ...spatial import Transform
 from ..placement import rotation_matrix as rotation_matrix
 

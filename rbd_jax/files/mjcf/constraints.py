@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from ..._array import from_numpy
+from ..._core.array import from_numpy
 from ...loops import Connect, Constraint, CoordinateCoupling, Weld
 from ...spatial import Transform
 from .compiled import body_names, carrier_of, joint_names, rotation_matrix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._array import from_numpy
+from ..._core.array import from_numpy
 from ...shapes import Site
 from ...spatial import Transform
 from .compiled import body_names, names_of, rotation_matrix

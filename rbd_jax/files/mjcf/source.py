@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from ..._errors import ModelError
+from ..._core.errors import ModelError
 from ..limits import Limits
 from ..xml import malformed, outermost, read
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import joints
-from ..._array import with_numpy_leaves
+from ..._core.array import with_numpy_leaves
 from ...model import Body
 from ...spatial import Inertia, Transform
 from .compiled import BALL, FREE, HINGE, SLIDE, body_names, joint_names, rotation_matrix, unused

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
-from ..._arguments import a_model
-from ..._array import is_known
-from ..._errors import ModelError
+from ..._core.arguments import a_model
+from ..._core.array import is_known
+from ..._core.errors import ModelError
 from ...model import Body, Model
 from ...model.builder import ALONG_JOINT, describe
 from .numerals import check_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from ..._errors import ModelError, ModelWarning
+from ..._core.errors import ModelError, ModelWarning
 
 
 class Losses:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..._errors import ModelError
+from ..._core.errors import ModelError
 
 
 def text(numbers) -> str:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import joints
-from ..._errors import ModelError
+from ..._core.errors import ModelError
 from ...joints.planar import plane
 from ...model import Body
 

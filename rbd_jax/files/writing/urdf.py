@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from ..._errors import ModelError
-from ..._files import whole_file
+from ..._core.errors import ModelError
+from ..._core.files import whole_file
 from ...forces.actuators import Actuator
 from ...joints import Fixed
 from ...model import Body, Model

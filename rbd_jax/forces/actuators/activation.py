@@ -9,8 +9,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._arguments import number
-from ..._array import clamped
+from ..._core.arguments import number
+from ..._core.array import clamped
 from .._one_sided import rises
 
 

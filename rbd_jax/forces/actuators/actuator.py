@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._arguments import names, number
-from ..._array import is_known
-from ..._errors import ModelError
+from ..._core.arguments import names, number
+from ..._core.array import is_known
+from ..._core.errors import ModelError
 from ...spatial import Attached, no_frames
 from .activation import Activation, Filter, Integrator, MuscleActivation
 from .laws import Affine, Constant, Law, MuscleBias, MuscleCurves, MuscleGain

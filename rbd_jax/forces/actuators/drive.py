@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._arguments import configuration, takes, velocity
-from ..._array import at_least, by_numpy, clamped, gather, sum_rows
+from ..._core.arguments import configuration, takes, velocity
+from ..._core.array import at_least, by_numpy, clamped, gather, sum_rows
 from ...dynamics import Motion
 from ...model import Model
 from .._force import Force

@@ -12,9 +12,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._arguments import number
-from ..._array import by_numpy, is_known
-from ..._errors import ModelError
+from ..._core.arguments import number
+from ..._core.array import by_numpy, is_known
+from ..._core.errors import ModelError
 
 
 class Law(eqx.Module):

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._arguments import names, number
-from ..._array import by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat, with_precision
-from ..._errors import ModelError
+from ..._core.arguments import names, number
+from ..._core.array import by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat, with_precision
+from ..._core.errors import ModelError
 from ...dynamics import Motion
 from ...dynamics.sites import frames_on
 from ...joints import Free, Joint, Spherical

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from ...._files import whole_file
+from ...._core.files import whole_file
 from ....contact.law import contact_law
 from ....model import Model
 from ..description import bodies_of

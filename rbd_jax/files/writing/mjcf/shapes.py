@@ -8,7 +8,7 @@ from xml.etree.ElementTree import SubElement
 import jax.numpy as jnp
 import numpy as np
 
-from ...._errors import ModelError
+from ...._core.errors import ModelError
 from ....shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
 from ....spatial import Transform
 from ...mjcf.shapes import DRAWN, UNSAID

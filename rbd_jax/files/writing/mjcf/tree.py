@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 import jax
 import numpy as np
 
-from ...._errors import ModelError
+from ...._core.errors import ModelError
 from ....forces import BoxDrag
 from ....model import Body
 from ...mjcf.compiled import unused

@@ -1,0 +1,1 @@
+"""What all packages use: arrays, arguments, errors, compiled functions, derivatives, files."""

@@ -1,0 +1,88 @@
+"""The faults that the library reports about what it is given."""
+
+from unicodedata import category
+
+
+#: How long a message gets, in bytes: what a file is full of is in its messages.
+LONGEST = 2000
+
+
+def shown(message: object) -> object:
+    """A message as it can be shown: characters that a terminal obeys are spelt out, and of a long one the ends are kept."""
+    if not isinstance(message, str):
+        return message
+    text = "".join(one if one == "\n" or is_plain(one) else ascii(one)[1:-1] for one in message)
+    if len(text) > LONGEST or len(text.encode(errors="replace")) > LONGEST:
+        kept = text.encode(errors="replace")
+        half = LONGEST // 2 - 20
+        start, end = (part.decode(errors="ignore") for part in (kept[:half], kept[-half:]))
+        text = f"{start} [...] {end}"
+    return text
+
+
+def is_plain(text: str) -> bool:
+    """Whether text has no characters that are obeyed and not shown: of control, of direction, of lines, halves of pairs."""
+    return text.isprintable() or not any(category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") for one in text)
+
+
+class ModelError(ValueError):
+    """A model description that cannot be built; the message names the element and says the remedy.
+
+    >>> try:
+    ...     rbd.planar(rbd.load("arm7"))
+    ... except rbd.ModelError as error:
+    ...     print(str(error)[:65])
+    planar: joint 'joint2' of model 'arm7' turns about (0, 1, 0) in t
+    """
+
+    def __init__(self, *args):
+        super().__init__(*map(shown, args))
+
+
+class ModelWarning(UserWarning):
+    """A model description that can be built but is suspicious; the message names the elements.
+
+    >>> import warnings
+    >>> builder = rbd.ModelBuilder()
+    >>> impossible = rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.0), jnp.diag(jnp.array([1.0, 1.0, 5.0])))
+    >>> wheel = builder.add_body("wheel", joint=rbd.joints.Revolute(), inertia=impossible)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     model = builder.build()
+    >>> print(told[0].category.__name__)
+    ModelWarning
+    """
+
+    def __init__(self, *args):
+        super().__init__(*map(shown, args))
+
+
+class UnknownNameError(ModelError, KeyError):
+    """A name that the model does not have.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> try:
+    ...     model.body_index("uper")
+    ... except rbd.UnknownNameError as error:
+    ...     print(error)
+    model 'double_pendulum' has no body 'uper'; did you mean 'upper'?
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def suggest(name: str, known) -> str:
+    """`; did you mean 'x'?` where a known name is close, else the known names."""
+    import difflib
+
+    known = list(known)
+    close = difflib.get_close_matches(str(name), known, 1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    listed = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
+    return f"; there are: {listed}" if known else "; there are none"
+
+
+# They are shown by the name that users catch them by.
+for error in (ModelError, ModelWarning, UnknownNameError):
+    error.__module__ = "rbd_jax"

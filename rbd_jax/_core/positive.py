@@ -1,0 +1,134 @@
+"""Symmetric positive definite systems of the size of a robot, in loops that a CPU compiles as one piece."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from .array import times
+
+
+def solve_positive(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """`A⁻¹ x` of a positive definite A."""
+    return lax.custom_linear_solve(
+        lambda y: times(matrix, y), x, lambda _, x: apply_inverse(matrix, x), symmetric=True
+    )
+
+
+def apply_inverse(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """`A⁻¹ x` of a positive definite A, by Cholesky's factors of A scaled to a unit diagonal; not for differentiating.
+
+    On a CPU this is two loops, in place of calls to LAPACK: these cost more than what they do for matrices this small, and a loop
+    over samples with a call in it is not compiled as one piece. Where A is not positive definite the result is not finite.
+    """
+    scale = lax.rsqrt(jnp.diagonal(matrix))
+    scaled, x = matrix * scale[:, None] * scale[None, :], x * scale
+    solved = _by_loops(scaled, x) if jax.default_backend() == "cpu" else _by_library(scaled, x)
+    return scale * solved
+
+
+class Factors(NamedTuple):
+    """A positive definite matrix in factors, for several right-hand sides one after the other: `apply_factors`.
+
+    - `scale`: what makes its diagonal one. `rows`: those of Lᵀ of the scaled matrix, in blocks, each from its own column on.
+    """
+
+    scale: Float[Array, "n"]
+    rows: list[Array]
+
+
+def factors(matrix: Float[Array, "n n"]) -> Factors:
+    """Cholesky's factors of a positive definite matrix; not for differentiating. Not finite if it is none."""
+    scale = lax.rsqrt(jnp.diagonal(matrix))
+    scaled = matrix * scale[:, None] * scale[None, :]
+    if jax.default_backend() != "cpu":
+        return Factors(scale, [jnp.swapaxes(jnp.linalg.cholesky(scaled, symmetrize_input=False), 0, 1)])
+    # Of a right-hand side that there is not yet.
+    blocks = _eliminated(scaled, jnp.zeros_like(scale))
+    return Factors(scale, [rows[:, :-1] for _, rows in blocks])
+
+
+def apply_factors(known: Factors, x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """`A⁻¹ x`."""
+    x = x * known.scale
+    if jax.default_backend() != "cpu":
+        solve = jax.scipy.linalg.solve_triangular
+        return known.scale * solve(known.rows[0], solve(known.rows[0], x, trans=1))
+    blocks, left, below = [], x, 0
+    for rows in known.rows:
+        m = len(rows)
+        _, own = lax.scan(_across, left, (rows, np.arange(m)))
+        left = (left - jnp.sum(rows * own[:, None], axis=0))[m:]
+        blocks.append((below, jnp.concatenate([rows, own[:, None]], axis=1)))
+        below += m
+    return known.scale * _back(blocks, x.dtype)
+
+
+#: Of a block of rows at least so many, and at most so many blocks: each is a loop of its own to compile.
+ROWS, BLOCKS = 6, 5
+
+
+def _by_loops(matrix, x):
+    """Row j of `[Lᵀ, L⁻¹ x]` from those above it, and then back up; in blocks of rows, which leave out what is zero in each."""
+    return _back(_eliminated(matrix, x), x.dtype)
+
+
+def _eliminated(matrix, x):
+    n = len(x)
+    given = jnp.concatenate([matrix, x[:, None]], axis=1)
+    size = max(ROWS, -(-n // BLOCKS))
+    done: list[tuple[int, Array]] = []  # where a block begins, and its rows from that column on
+    for begin in range(0, n, size):
+        end = min(begin + size, n)
+        above = [rows[:, begin - start :] for start, rows in done]
+        none = jnp.zeros((end - begin, n + 1 - begin), x.dtype)
+        filled = jnp.concatenate([*above, none])
+        done.append(
+            (
+                begin,
+                lax.scan(_down(begin), filled, (np.arange(begin, end), given[begin:end, begin:]))[0][begin:],
+            )
+        )
+    return done
+
+
+def _back(done, dtype):
+    y = jnp.zeros(0, dtype)
+    for _, rows in reversed(done):
+        m = len(rows)
+        left = rows[:, -1] - jnp.sum(rows[:, m:-1] * y[None, :], axis=1)
+        own = lax.scan(_up, jnp.zeros(m, dtype), (rows[:, :m], left, np.arange(m)), reverse=True)[0]
+        y = jnp.concatenate([own, y])
+    return y
+
+
+def _down(begin):
+    def step(rows, inputs):
+        j, given = inputs
+        column = lax.dynamic_index_in_dim(rows, j - begin, 1, keepdims=True)
+        left = given - jnp.sum(rows * column, axis=0)
+        row = jnp.where(np.arange(len(left)) >= j - begin, left * lax.rsqrt(left[j - begin]), 0)
+        return lax.dynamic_update_index_in_dim(rows, row, j, 0), None
+
+    return step
+
+
+def _across(left, inputs):
+    """An entry of `L⁻¹ x`, and what it leaves of those after it."""
+    row, j = inputs
+    own = left[j] / row[j]
+    return left - own * row, own
+
+
+def _up(y, inputs):
+    row, left, j = inputs
+    return jnp.where(np.arange(len(y)) == j, (left - jnp.sum(row * y)) / row[j], y), None
+
+
+def _by_library(matrix, x):
+    return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(matrix, symmetrize_input=False), True), x)

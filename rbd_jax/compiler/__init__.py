@@ -1,0 +1,37 @@
+"""A function of one sample compiled for whole batches, as machine code of a processor or as a kernel of a GPU.
+
+It knows nothing of rigid bodies. `README.md` beside this file shows how a program goes through it.
+
+- `mapped`: a function of each sample of a batch, as one operation of JAX: a kernel where that is possible and worth it
+- `Mapped`: that function
+- `in_lanes`: a function of so many samples side by side, where there is no kernel
+- `ScalarProgram`: a function with some of its numbers known, without the arithmetic that they spare
+- `count_operations`: what a function computes
+- `Operations`: how many operations that are
+- `kernels_in`: what is made of each mapped function within another, and why
+- `Explanation`: that
+- `why_no_kernels`: why there are no kernels here
+"""
+
+__all__ = [
+    "mapped",
+    "Mapped",
+    "in_lanes",
+    "ScalarProgram",
+    "count_operations",
+    "Operations",
+    "kernels_in",
+    "Explanation",
+    "why_no_kernels",
+]
+
+from .cost import Operations as Operations, count_operations as count_operations
+from .faults import why_no_kernels as why_no_kernels
+from .lanes import in_lanes as in_lanes
+from .primitive import (
+    Explanation as Explanation,
+    Mapped as Mapped,
+    kernels_in as kernels_in,
+    mapped as mapped,
+)
+from .scalarize import ScalarProgram as ScalarProgram

@@ -1,0 +1,71 @@
+"""What depends on the versions of JAX, XLA and llvmlite: layouts that are not public, and the versions that were tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import equinox
+import jax
+import jaxlib
+
+
+#: The lowest and the highest version of each package with which all tests of kernels passed.
+TESTED = {"jax": ("0.9", "0.12"), "jaxlib": ("0.9", "0.12"), "llvmlite": ("0.45", "0.50")}
+
+#: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its interface, context, extension,
+#: arguments and results, of a buffer its numbers and sides, of an extension its kind and the metadata, of these the version.
+INTERFACE, CONTEXT, EXTENSION, ARGUMENTS, RESULTS = 16, 24, 8, 72, 112
+DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 24, 40, 8, 24, 24, 28
+
+#: Of the interface: what destroys an error, what schedules a task, and what tells the number of threads.
+DESTROY, SCHEDULE, THREADS = 64, 136, 144
+
+
+#: The folder of the library.
+LIBRARY = str(Path(__file__).resolve().parents[1])
+
+
+def place_of(equations: Sequence) -> str:
+    """Where in the caller's code the last of some operations, each within the one before, comes from, in words.
+
+    That is the innermost line that is neither JAX's nor this library's.
+    """
+    packages = [str(Path(module.__file__).parent) for module in (jax, jaxlib, equinox)]
+    packages += [f"{LIBRARY}/{folder}" for folder in ("compiler", "parallel", "_core")]
+    callers: list[tuple[str, int]] = []
+    for equation in reversed(equations):
+        traceback = equation.source_info.traceback
+        for frame in traceback.frames if traceback is not None else ():
+            if not frame.file_name.startswith((*packages, "<")):
+                callers.append((frame.file_name, frame.line_num))
+    others = [caller for caller in callers if not caller[0].startswith(LIBRARY)] or callers
+    return f" ({others[0][0]}:{others[0][1]})" if others else ""
+
+
+def versions() -> dict[str, str]:
+    """Those that are installed."""
+    found = {}
+    for name in TESTED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def untested(installed: dict[str, str]) -> list[str]:
+    """What is installed in another version than was tested, in words."""
+    return [
+        f"{name} {installed[name]} (tested: {low} to {high})"
+        for name, (low, high) in TESTED.items()
+        if name in installed and not _numbers(low) <= _numbers(installed[name])[:2] <= _numbers(high)
+    ]
+
+
+def _numbers(text: str) -> tuple[int, int]:
+    """Major and minor version."""
+    major, minor, *_ = (*text.split("."), "0")
+    digits = lambda part: int("".join(c for c in part if c.isdigit()) or 0)
+    return digits(major), digits(minor)

@@ -1,0 +1,1 @@
+"""Machine code of processors, by LLVM."""

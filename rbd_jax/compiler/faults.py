@@ -1,0 +1,78 @@
+"""What keeps kernels from being made, and how that is told: once, and functions are mapped without."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+
+import jax
+import numpy as np
+
+from . import compat
+from .cpu.xla_ffi import is_available as is_compiled_here
+from .kernel import Kernel
+
+
+#: Set to 0, there are no kernels; set to 1, there are whatever the versions of the packages are.
+SWITCH = "RBD_JAX_KERNELS"
+
+_told: set[str] = set()
+
+
+def why_no_kernels(platform: str) -> str | None:
+    """Why there are no kernels for a platform, or None."""
+    switch = os.environ.get(SWITCH, "")
+    if switch == "0":
+        return f"{SWITCH} is 0"
+    if switch != "1" and (others := compat.untested(compat.versions())):
+        return _warned(
+            f"they are not tested with {', '.join(others)}. Set {SWITCH}=1 to have them all the same, or install a tested version"
+        )
+    if platform == "cpu":
+        return _of_processors()
+    return None
+
+
+@functools.cache
+def _of_processors() -> str | None:
+    """Nothing, if a small kernel finds what NumPy does."""
+    if not is_compiled_here():
+        return "llvmlite is not installed"
+    x = np.linspace(-2.0, 2.0, 11).astype(np.float32)
+    function = lambda x: jax.numpy.sin(x) * jax.numpy.sqrt(x * x + 1) - x / 3
+    try:
+        with jax.ensure_compile_time_eval():
+            closed = jax.make_jaxpr(function)(x[0])
+            run = jax.jit(lambda x: Kernel("self-check", closed, 0, (False,))([], [x], "cpu"))
+            (found,) = run(x)
+        right = np.allclose(found, np.sin(x) * np.sqrt(x * x + 1) - x / 3, rtol=1e-5, atol=1e-6)
+    except Exception as error:
+        return _warned(f"a small one could not be made: {_described(error)}")
+    return None if right else _warned("a small one computes wrong numbers")
+
+
+def warn(error: Exception) -> None:
+    """Tell that a kernel could not be made."""
+    _tell(f"a kernel could not be made, and the function is mapped without: {_described(error)}")
+
+
+def _warned(reason: str) -> str:
+    _tell(f"functions are mapped without kernels, which are slower: {reason}")
+    return reason
+
+
+def _tell(message: str) -> None:
+    if message in _told:
+        return
+    _told.add(message)
+    installed = ", ".join(f"{name} {version}" for name, version in compat.versions().items())
+    warnings.warn(
+        f"{message}. Please report this, with the versions: {installed}. {SWITCH}=0 switches kernels off",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"

@@ -1,0 +1,81 @@
+"""What the operations of JAX that have programs of their own are made of: loops, branches, calls, linear solves.
+
+Their parameters are no public part of JAX: what its versions name differently is read here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+
+#: Operations that are a program, and the parameter that it is.
+PROGRAMS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+}
+
+
+def opened(program) -> tuple[Jaxpr, Sequence]:
+    """A program's operations, and the constants that it has of its own."""
+    return (program.jaxpr, program.consts) if hasattr(program, "consts") else (program, ())
+
+
+def aval_of(atom) -> Any:
+    """The shape and the type of a value."""
+    return atom.aval
+
+
+def of_scan(params: dict) -> tuple[int, int]:
+    """How many arguments of a `scan` are the same in each step, and how many it carries from step to step."""
+    if "ft_in" in params:  # from JAX 0.11 on
+        constants, carried, _ = (len(list(part)) for part in params["ft_in"].unpack())
+        return constants, carried
+    return params["num_consts"], params["num_carry"]
+
+
+def of_solve(params: dict, xs: Sequence) -> list:
+    """Of the arguments of a linear solve, those of what solves it."""
+    lengths = params["const_lengths"]
+    first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)
+    return [*xs[first : first + lengths.solve], *xs[rhs:]]
+
+
+def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
+    """Those that an operation is made of."""
+    of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
+    return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
+
+
+def terms(equation: JaxprEqn) -> int:
+    if equation.primitive.name != "dot_general":
+        return 1
+    (summed, _), _ = equation.params["dimension_numbers"]
+    return math.prod(aval_of(equation.invars[0]).shape[i] for i in summed)
+
+
+def entries(jaxpr: Jaxpr, once: bool = False) -> int:
+    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`; of a product of matrices
+    how many terms."""
+    total = 0
+    for equation in jaxpr.eqns:
+        inner = programs_of(equation)
+        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * terms(equation)
+        rounds = 1 if once else equation.params.get("length", 1)
+        total += sum(entries(x, once) for x in inner) * rounds if inner else own
+    return total
+
+
+def longest_product(jaxpr: Jaxpr) -> int:
+    """Of how many terms the longest sums of products are that a program makes as products of matrices."""
+    own = [terms(equation) for equation in jaxpr.eqns]
+    return max([1, *own, *(longest_product(x) for equation in jaxpr.eqns for x in programs_of(equation))])
