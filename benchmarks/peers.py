@@ -45,6 +45,7 @@ class Rbd(JaxLibrary):
     def __init__(self, robot, dtype):
         import rbd_jax as rbd
 
+        rbd.parallel.keep_memory()  # as the others have their results from one call to the next
         self.rbd = rbd
         self.model = rbd.astype(rbd.load_urdf(urdf(robot), floating_base=robot.floating), dtype)
 

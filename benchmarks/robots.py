@@ -117,6 +117,8 @@ def _links(robot: Robot):
 def _read(robot: Robot):
     import rbd_jax as rbd
 
+    rbd.parallel.keep_memory()
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rbd.ModelWarning)
         return rbd.load_urdf(robot.text, floating_base=robot.floating)

@@ -420,11 +420,9 @@ from ._core.interrupts import watch_command_line as _watch_command_line
 
 _watch_command_line()  # before what takes seconds to import
 
-from .parallel.memory import prepare as _keep_memory
 from .parallel.xla import prepare as _prepare
 
 
-_keep_memory()
 _prepare()  # before anything makes JAX start its CPU backend
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -71,16 +71,34 @@ class UnknownNameError(ModelError, KeyError):
         return str(self.args[0])
 
 
-def suggest(name: str, known) -> str:
-    """`; did you mean 'x'?` where a known name is close, else the known names."""
+def continued(text: str, more: str, mark: str = ".") -> str:
+    """A message with another sentence after it. The mark between them is left out after a question or an ended sentence."""
+    return f"{text}{'' if text.endswith(('?', '.', '!')) else mark} {more}"
+
+
+def suggest(name: str, known, more: str = "", *, listed: bool = True) -> str:
+    """The end of a message about an unknown name: `; did you mean 'x'?` where a known name is close, else the known names.
+
+    Nothing may follow it in the message, since its own end is a question mark or none.
+
+    Args:
+      name: The unknown name.
+      known: The known names.
+      more: A sentence that follows, without its period.
+      listed: Whether known names are listed where none is close.
+    """
     import difflib
 
     known = list(known)
     close = difflib.get_close_matches(str(name), known, 1)
     if close:
-        return f"; did you mean {close[0]!r}?"
-    listed = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
-    return f"; there are: {listed}" if known else "; there are none"
+        hint = f"; did you mean {close[0]!r}?"
+    elif listed:
+        shown = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
+        hint = f"; there are: {shown}" if known else "; there are none"
+    else:
+        hint = ""
+    return continued(hint, more) if more else hint
 
 
 # They are shown by the name that users catch them by.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .. import __version__
 from .._core.interrupts import over, watch
+from ..parallel import keep_memory
 from .convert import convert
 from .excite import excite
 from .free import TAKES, free
@@ -48,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
         return _answer(argv)
     watch()
     use_all_cores()
+    keep_memory()
     keep_programs()
     try:
         return _answer(sys.argv[1:])

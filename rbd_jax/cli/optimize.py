@@ -135,10 +135,10 @@ def _solver(arguments, one: Posed) -> Solver:
         known = solvers()
         name = arguments.solver.lower().replace("_", "-")
         if name not in known:
-            hint = suggest(arguments.solver, known)
-            hint = "" if "there are" in hint else hint
+            solvers_are = f"The solvers are {', '.join(sorted(known))}"
             raise Refused(
-                f"there is no solver {arguments.solver!r}{hint}. The solvers are {', '.join(sorted(known))}"
+                f"there is no solver {arguments.solver!r}"
+                f"{suggest(arguments.solver, known, solvers_are, listed=False)}"
             )
         solver = known[name]()  # pyright: ignore[reportCallIssue]
     return solver if arguments.iterations is None else solver.allowing(arguments.iterations)

@@ -158,11 +158,8 @@ def _scheme(name: str) -> Scheme:
     by_letters = {key.replace("-", ""): kind for key, kind in found.items()}
     kind = found.get(wanted, by_letters.get(wanted.replace("-", "")))
     if kind is None:
-        hint = suggest(name, found)
-        hint = "" if "there are" in hint else hint  # that would be some of them
-        raise Refused(
-            f"there is no scheme {name!r}{hint}. The schemes are {', '.join(map(repr, sorted(found)))}"
-        )
+        schemes_are = f"The schemes are {', '.join(map(repr, sorted(found)))}"
+        raise Refused(f"there is no scheme {name!r}{suggest(name, found, schemes_are, listed=False)}")
     return kind()
 
 

@@ -4,9 +4,9 @@ Numbers that are not finite
 ---------------------------
 `x · 0` is taken as 0, and `x - x` too: most of the speed comes from there. Without care, a sample in which x is infinite or NaN
 would get a finite result, where plain arithmetic gives NaN. So the zero remembers which inputs make x not finite: it is `Spoilt`
-by them, and so is what is computed with it. Only where a result does not depend on these inputs anyway, they are added to it,
-each times zero: a result is finite only if it is so in plain arithmetic, whatever the inputs are. What is lost is what is not
-finite although all inputs are, by overflow or a division by zero, where it is multiplied by a known zero.
+by them, and so is what is computed with it. Only where a result does not depend on these inputs anyway, it is NaN unless they are
+finite. So a result is finite only if it is so in plain arithmetic, whatever the inputs are. What is lost is what is not finite
+although all inputs are, by overflow or a division by zero, where it is multiplied by a known zero.
 """
 
 from __future__ import annotations
@@ -221,7 +221,15 @@ class Scalars:
             infinite &= ~self.reach[plain].infinite
         if not nan and not infinite:
             return plain
-        return self._sum(plain, self._guard(nan, infinite, self.dtype[node]))
+        dtype, reach = self.dtype[node], self.reach[plain]
+        no_number = self.constant(np.asarray(np.nan, dtype))
+        found = self._plain(
+            "select_n", lax.select_n_p, (), (self._fine(nan, infinite), no_number, plain), dtype
+        )
+        self.reach[found] = Reach(
+            reach.nan | nan, reach.infinite | infinite, reach.infinite_is_nan | infinite
+        )
+        return found
 
     def all_settled(self, nodes: np.ndarray, last: bool = False) -> np.ndarray:
         if not nodes.size:
@@ -229,29 +237,22 @@ class Scalars:
         own = [self.settled(node, last) for node in nodes.reshape(-1).tolist()]
         return np.array(own, np.int64).reshape(nodes.shape)
 
-    def _guard(self, by_nan: int, by_infinite: int, dtype) -> int:
-        """Zero, or NaN where one of these inputs is not finite."""
-        total, zero = None, self.constant(np.zeros((), dtype))
-        every, place = by_nan | by_infinite, 0
+    def _fine(self, nan: int, infinite: int) -> int:
+        """Whether none of these inputs is NaN, and none of those infinite."""
+        fine, truth = None, np.dtype(bool)
+        every, place = nan | infinite, 0
         while every >> place:
             bit, node = 1 << place, self._inputs[place]
             place += 1
             if not every & bit:
                 continue
-            if self.dtype[node] != dtype:
-                node = self._plain(
-                    "convert_element_type", lax.convert_element_type_p,
-                    (("new_dtype", dtype), ("sharding", None), ("weak_type", False)), (node,), dtype,
-                )  # fmt: skip
-            if by_infinite & bit:
-                term = self._of(lax.mul_p, zero, node)
+            if infinite & bit:
+                is_fine = self._plain("is_finite", lax.is_finite_p, (), (node,), truth)
             else:
-                is_nan = self._plain("ne", lax.ne_p, (), (node, node), np.dtype(bool))
-                nan = self.constant(np.asarray(np.nan, dtype))
-                term = self._plain("select_n", lax.select_n_p, (), (is_nan, zero, nan), dtype)
-            total = term if total is None else self._of(lax.add_p, total, term)
-        assert total is not None
-        return total
+                is_fine = self._plain("eq", lax.eq_p, (), (node, node), truth)
+            fine = is_fine if fine is None else self._plain("and", lax.and_p, (), (fine, is_fine), truth)
+        assert fine is not None
+        return fine
 
     # Making them.
 

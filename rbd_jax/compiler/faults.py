@@ -21,7 +21,12 @@ _told: set[str] = set()
 
 
 def why_no_kernels(platform: str) -> str | None:
-    """Why there are no kernels for a platform, or None."""
+    """Why there are no kernels for a platform, or None.
+
+    >>> from rbd_jax import compiler
+    >>> print(compiler.why_no_kernels("cpu"))
+    None
+    """
     switch = os.environ.get(SWITCH, "")
     if switch == "0":
         return f"{SWITCH} is 0"

@@ -84,6 +84,10 @@ def in_lanes(function: Callable, batched: Any, lanes: int | None, most: int) -> 
 
     - `lanes`: None for `SIDE_BY_SIDE`, if all that the function does has a rule and takes the same steps for each sample, and
       else 1; `most` if that is less.
+
+    >>> from rbd_jax import compiler
+    >>> print(compiler.in_lanes(lambda x: x[0] - x[1], jnp.array([[3.0, 1.0], [5.0, 0.0]]), 2, 2))
+    [2. 5.]
     """
     program = Program.of(function, batched)
     if lanes is None:

@@ -68,6 +68,11 @@ class ScalarProgram:
     It is written in stages. Within one there is only arithmetic, so that XLA compiles it to one kernel; what later stages
     need of it leaves it as one vector. Written entry by entry instead, each entry would be a kernel that works out for itself
     what it shares with the others.
+
+    >>> from rbd_jax import compiler
+    >>> program = compiler.ScalarProgram(jax.make_jaxpr(lambda x: 2.0 * (3.0 * x) + 0.0 * x)(1.0))
+    >>> print(program(jnp.array(2.0)), rbd.count_operations(program, 2.0).total)
+    [Array(12., dtype=float64)] 1
     """
 
     def __init__(self, closed: ClosedJaxpr):

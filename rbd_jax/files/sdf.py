@@ -626,7 +626,7 @@ def _remedy(kind: str) -> str:
         return (
             ", which ties two joints; take it out, and add a constraint: rbd.constraints.CoordinateCoupling"
         )
-    return f"{suggest(kind, AXES)} (the types are {', '.join(AXES)})"
+    return suggest(kind, AXES, f"The types are {', '.join(AXES)}", listed=False)
 
 
 def _family(kind: str, element: Element, axes: list[np.ndarray]) -> joints.Joint:

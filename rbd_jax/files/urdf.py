@@ -336,8 +336,6 @@ def _limit(limit: Element, key: str, default: float) -> float:
 def _mimic(joint: Element, mimic: Element, hinges: dict[str, Element]) -> Mimic:
     leader = mimic.text("joint")
     if leader not in hinges:
-        raise ModelError(
-            f"{joint} mimics {leader!r}, which is no joint{suggest(leader, hinges)} (or load it with mimic='free', "
-            "as a joint that follows none)"
-        )
+        free = "Or load it with mimic='free', as a joint that follows none"
+        raise ModelError(f"{joint} mimics {leader!r}, which is no joint{suggest(leader, hinges, free)}")
     return Mimic(leader, mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))

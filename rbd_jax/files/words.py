@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import warnings
 from typing import NamedTuple
 
-from .._core.errors import ModelError, ModelWarning
+from .._core.errors import ModelError, ModelWarning, continued
 from .xml import Element
 
 
@@ -114,7 +115,8 @@ def report_words(words: Words, name: str, top: Element, strict: bool) -> None:
     _look(words, top, found)
     if not found:
         return
-    listed = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
+    parts = found[:5] + ([f"and {len(found) - 5} more"] if len(found) > 5 else [])
+    listed = functools.reduce(lambda listed, part: continued(listed, part, ";"), parts)
     message = f"robot {name!r} has words that are not read: {listed}"
     if strict:
         raise ModelError(message)

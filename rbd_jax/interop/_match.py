@@ -41,10 +41,10 @@ def pairs(
             found += [(body, one) for one in several]
             continue
         if other not in theirs:
+            by_name = "Joints are matched by name; names={'ours': 'theirs'} matches those that differ"
             raise ModelError(
                 f"joint {joint!r} of model {model.name!r} is no joint of the {library} model"
-                f"{suggest(other, theirs)} "
-                "(joints are matched by name; names={'ours': 'theirs'} matches those that differ)"
+                f"{suggest(other, theirs, by_name)}"
             )
         found.append((body, other))
     left = [name for name in theirs if name not in {other for _, other in found}]

@@ -169,9 +169,9 @@ class ModelBuilder:
                 f"joint {body.joint_name!r} (of body {body.name!r}): the name is taken; every joint needs its own"
             )
         if body.parent != "world" and body.parent not in known:
+            order = "A parent must be added before its children, and the root is attached to 'world'"
             raise ModelError(
-                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, known)} "
-                "(a parent must be added before its children, and the root is attached to 'world')"
+                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, known, order)}"
             )
         _check(body, self.gravity.dtype)
         self.bodies.append(body)

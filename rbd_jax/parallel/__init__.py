@@ -4,6 +4,7 @@
 - `explain`: which form that is, and why
 - `shard`: the same over all devices of all processes
 - `use_cores`: let batches run on all cores of this machine
+- `keep_memory`: keep the memory of large results, and use it again
 - `start`: connect the processes of a program that runs on several hosts
 - `use_devices`: let all that maps over batches use these devices, or all there are
 - `share`: this process's rows of a batch
@@ -24,6 +25,7 @@ __all__ = [
     "explain",
     "shard",
     "use_cores",
+    "keep_memory",
     "start",
     "use_devices",
     "share",
@@ -42,6 +44,7 @@ __all__ = [
 from .batch import batch_map as batch_map, shard as shard, use_devices as use_devices
 from .cores import use_cores as use_cores
 from .explanation import explain as explain
+from .memory import keep_memory as keep_memory
 from .processes import gather as gather, global_batch as global_batch, share as share, start as start
 from .simulation import (
     energies_along as energies_along,

@@ -174,8 +174,7 @@ def _exists(path: Path) -> bool:
 
 
 def _bundled(name: str) -> str:
-    hint = suggest(name, NAMES)
-    return hint if "did you mean" not in hint else f"{hint} The bundled ones are {', '.join(NAMES)}"
+    return suggest(name, NAMES, f"The bundled ones are {', '.join(NAMES)}", listed=False)
 
 
 def _suffixes() -> str:

@@ -363,8 +363,5 @@ def test_table_10_2():
     q, x = np.array([0.6, 0.8]), np.arange(1.0, 4.0)
     cost = lambda function, *given: counted(ScalarProgram(jax.make_jaxpr(function)(*given)), *given)
     assert cost(vector, q, x, x) == (20, 12)
-    # Three more see to it that what is not finite stays so: they are multiplications by zero.
-    program = ScalarProgram(jax.make_jaxpr(inertia)(q, x, np.arange(6.0)))
-    counts = rbd.count_operations(program, q, x, np.arange(6.0), zeros=False)
-    found = counts.multiplications, counts.additions
+    found = cost(inertia, q, x, np.arange(6.0))
     assert found[0] == 32 and abs(found[1] - 33) <= 1

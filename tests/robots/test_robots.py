@@ -338,7 +338,7 @@ def test_load_says_what_it_cannot_read(tmp_path):
     (tmp_path / "robot.xml").write_text("nothing")
     cases = {
         "quadrupd": "no robot 'quadrupd'; did you mean 'quadruped'\\? .*pendulum.*\\.urdf, \\.xml, \\.mjcf or \\.sdf",
-        "xyz": "no robot 'xyz'; there are: .*'arm7'",
+        "xyz": "no robot 'xyz'. The bundled ones are .*arm7",
         "missing.urdf": "no such file",
         str(tmp_path / "quadruped"): "no such file",
         str(tmp_path / "robot.stl"): "end in \\.urdf, \\.xml, \\.mjcf or \\.sdf",

@@ -76,7 +76,7 @@ def test_what_does_not_run_backwards_is_refused(name):
     for run in (
         lambda: rbd.rollout(model, START, dt=-0.01, steps=2, scheme=scheme),
         lambda: rbd.step(model, START, dt=-0.01, scheme=scheme),
-        lambda: rbd.step_derivatives(model, START, dt=np.float32(-0.01), scheme=scheme),
+        lambda: rbd.step_derivatives(model, START, dt=-0.01, scheme=scheme),
         lambda: rbd.simulate_batch(model, many, dt=-0.01, steps=2, scheme=scheme),
     ):
         with pytest.raises(ValueError, match=f"dt is -0.01, and with .*{reason}.* time runs forward only"):
@@ -87,7 +87,7 @@ def test_no_step_is_refused_everywhere():
     many = rbd.State(START.q[None], START.v[None])
     for run in (
         lambda: rbd.rollout(arm(), START, dt=0.0, steps=2),
-        lambda: rbd.step(arm(), START, dt=0),
+        lambda: rbd.step(arm(), START, dt=0.0),
         lambda: rbd.simulate_batch(arm(), many, dt=0.0, steps=2),
     ):
         with pytest.raises(ValueError, match="dt is zero; a step needs a length"):
