@@ -283,8 +283,10 @@ def from_numpy(x: np.ndarray | Array) -> Array:
     return jax.device_put(x) if isinstance(x, np.ndarray) else x
 
 
-def pick(x: Array, index, otherwise: Callable = operator.getitem) -> Array:
+def pick(x: Array | np.ndarray, index, otherwise: Callable = operator.getitem) -> Any:
     """`x[index]`: in NumPy where that is possible, so that nothing is compiled for it; else `otherwise(x, index)`."""
+    if isinstance(x, np.ndarray):
+        return x[index]
     return from_numpy(np.asarray(np.asarray(x)[index])) if _is_at_hand(x) else otherwise(x, index)
 
 
