@@ -32,7 +32,7 @@ def place_of(equations: Sequence) -> str:
 
     That is the innermost line that is neither JAX's nor this library's.
     """
-    packages = [str(Path(module.__file__).parent) for module in (jax, jaxlib, equinox)]
+    packages = [path for module in (jax, jaxlib, equinox) for path in module.__path__]
     packages += [f"{LIBRARY}/{folder}" for folder in ("compiler", "parallel", "_core")]
     callers: list[tuple[str, int]] = []
     for equation in reversed(equations):

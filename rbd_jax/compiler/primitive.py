@@ -201,12 +201,11 @@ class Mapped:
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
         if self.how == "interpret":
             return self._kernel()(shared, samples, "interpret")
-        refused = None
         if platform is None or not is_kernel(platform):
-            refused = "there are no fused kernels where this is compiled for"
-        elif fault := faults.why_no_kernels(platform):
-            refused = f"fused kernels are switched off: {fault}"
-        if refused is None and (self.how or is_worth_it(self, platform)):
+            fault = "there are none where this is compiled for"
+        else:
+            fault = faults.why_no_kernels(platform)
+        if platform is not None and fault is None and (self.how or is_worth_it(self, platform)):
             try:
                 return self._kernel()(shared, samples, platform)
             except NoKernel:
@@ -217,7 +216,7 @@ class Mapped:
                     raise
                 faults.warn(error)
         elif self.how:
-            raise NoKernel(f"{self.owner}: {refused}; leave fused out")
+            raise NoKernel(f"{self.owner}: there are no fused kernels: {fault}; leave fused out")
         return self.without_kernel(shared, samples)
 
     def explained(self, platform: str) -> Explanation:

@@ -198,10 +198,11 @@ class Compliant(Force):
 
     def _pressing(self, found: Contacts):
         """The rate as a function of how far the surface is pressed in."""
-        depth = _at_all(_overlap(found))
+        depth, stiffness = _at_all(_overlap(found)), self.series_stiffness
+        assert stiffness is not None
 
         def rate(pressed):
-            normal = self.series_stiffness * jnp.maximum(depth - pressed, 0)
+            normal = stiffness * jnp.maximum(depth - pressed, 0)
             return (normal - self.normal_stiffness * pressed) / self.normal_damping
 
         return rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from .._core.array import matmul, vecmat
 from ._stages import Point, Stages
@@ -68,7 +69,17 @@ class Shots(Transcription):
         slope = vecmat(rows, by_rows) + by_rest
         return jnp.pad(slope, (0, nx)), jnp.pad(square(by_rows), (0, nx)), defect, held
 
-    def lagrangian(self, index, point: Point, w, after: Point, change, costate, push, scale=1.0):
+    def lagrangian(
+        self,
+        index,
+        point: Point,
+        w,
+        after: Point,
+        change,
+        costate,
+        push,
+        scale: float | Float[Array, ""] = 1.0,
+    ):
         """As for all programs. The point after counts in the chart of where it is: by how much it changes is missed."""
         nx, nz = self.nx, self.nz
         point, w = self.stages.move(point, change[:nx]), w + change[nx:nz]

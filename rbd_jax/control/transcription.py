@@ -242,14 +242,24 @@ class Transcription(abc.ABC):
         nx, nz = self.nx, self.nz
         return self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
 
-    def lagrangian(self, index, point, w, after, change: Float[Array, "n"], costate, push, scale=1.0):
+    def lagrangian(
+        self,
+        index,
+        point,
+        w,
+        after,
+        change: Float[Array, "n"],
+        costate,
+        push,
+        scale: float | Float[Array, ""] = 1.0,
+    ):
         """The Lagrangian of a stage, without the box, after a change of its point, its input and the point after."""
         point, w, after = self.moved(point, w, after, change)
         stage = self.stage(index, point, w, after)
         missed = jnp.sum(costate * stage.defect)
         return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
 
-    def end_lagrangian(self, point, change: Float[Array, "nx"], push, scale=1.0):
+    def end_lagrangian(self, point, change: Float[Array, "nx"], push, scale: float | Float[Array, ""] = 1.0):
         """That of the end."""
         point = self.move(point, change)
         return scale * half_square(*self.end_cost(point)) + jnp.sum(push * self.end_held(point))

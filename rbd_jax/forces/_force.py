@@ -20,7 +20,7 @@ from ..model import Model, integrate
 from ..model.attachments import after_locking, all_of, attached_to
 from ..spatial import Attached, Transform, no_frames
 from .joint_friction import JointFriction
-from .own_state import holding, own_after, own_rates, own_states
+from .own_state import holding, own_after, own_rates, own_response, own_states
 
 
 F = TypeVar("F", bound="Force")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from .._core.array import clamped, gather, sum_rows
 from ..dynamics import Motion
@@ -43,7 +43,12 @@ class JointFriction(eqx.Module):
 
     @staticmethod
     def along(
-        motion: Motion, joints: Sequence[str], bias=0.0, slope=0.0, limit=0.0, offset=0.0
+        motion: Motion,
+        joints: Sequence[str],
+        bias: ArrayLike = 0.0,
+        slope: ArrayLike = 0.0,
+        limit: ArrayLike = 0.0,
+        offset: ArrayLike = 0.0,
     ) -> JointFriction:
         """The friction of joints with one degree of freedom each, by their own speeds; mimic joints included.
 

@@ -125,7 +125,7 @@ class ActivatedMuscle(Muscle):
     >>> model = rbd.add_forces(rbd.load("double_pendulum"), biceps)
     >>> path = rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), dt=0.001, steps=20)
     >>> print(path.own[::10, 0])  # the activation rises with a time constant of 10 ms
-    [0.    0.651 0.878]
+    [0.    0.632 0.865]
     """
 
     excitation: Callable | Float[Array, ""]

@@ -204,7 +204,7 @@ def _mapped(
     """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
-    if isinstance(lanes, str) and lanes == "measured":
+    if isinstance(lanes, str) and lanes == "measured":  # as it could be asked for once
         warnings.warn(
             f'{owner}: lanes="measured" measures nothing any more, and will be refused; leave it out',
             DeprecationWarning,
@@ -214,6 +214,7 @@ def _mapped(
     counted = isinstance(lanes, int) and not isinstance(lanes, bool) and lanes >= 1
     if not (lanes is None or counted):
         raise ValueError(f"{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, or None")
+    side_by_side = None if lanes is None else int(lanes)
 
     if not (fused is None or isinstance(fused, bool) or (isinstance(fused, str) and fused == "interpret")):
         raise ValueError(f'{owner}: fused is {fused!r}; it is True, False, "interpret" or None')
@@ -234,7 +235,7 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
-            return in_fastest_form(owner, one, batched, lanes, fused, size, _platform(over))
+            return in_fastest_form(owner, one, batched, side_by_side, fused, size, _platform(over))
 
         if over is None:
             return on_one(batched, numbers)

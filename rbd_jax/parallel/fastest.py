@@ -14,7 +14,7 @@ from jax import lax
 try:
     from .. import compiler
 except ImportError:  # it is a part that the library does without, in more time
-    compiler = None
+    compiler = None  # pyright: ignore[reportAssignmentType]
 
 
 #: From so many samples on, they are worked on side by side; by a kernel, which takes less time to compile.
@@ -46,11 +46,11 @@ def in_fastest_form(
     return compiler.mapped(owner, function, batched, fused, otherwise)
 
 
-def _vectorized(mapped: compiler.Mapped, shared: list, samples: list) -> list:
+def _vectorized(mapped: Any, shared: list, samples: list) -> list:
     return jax.vmap(lambda *rows: mapped.of_one(*shared, *rows))(*samples)
 
 
-def _one_by_one(mapped: compiler.Mapped, shared: list, samples: list, size: int) -> list:
+def _one_by_one(mapped: Any, shared: list, samples: list, size: int) -> list:
     return _in_turn(lambda rows: mapped.of_one(*shared, *rows), samples, None, size)
 
 
@@ -61,6 +61,7 @@ def _in_turn(function: Callable, batched: Any, lanes: int | None, size: int) -> 
     """
     if lanes == 1 or (lanes is None and size < ENOUGH):
         return lax.map(function, batched)
+    assert compiler is not None
     return compiler.in_lanes(function, batched, lanes, size)
 
 

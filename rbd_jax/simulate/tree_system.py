@@ -317,7 +317,7 @@ class TreeSystem(System):
                 acting = acting + force.generalized_force(motion)
                 continue
             acting = acting + force.smooth_force(motion)
-            rubbed = force.joint_friction(motion, step) if friction else None
+            rubbed = force.joint_friction(motion, step) if friction and step is not None else None
             acting = acting if rubbed is None else acting + rubbed.force(motion.v)
         for index, function in enumerate(self.forces):
             if not isinstance(function, Force):

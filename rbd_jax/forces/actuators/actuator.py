@@ -256,8 +256,8 @@ class Cylinder(Actuator):
     >>> controls = rbd.Controls(jnp.ones((20, model.nu)))
     >>> print(rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), controls, dt=0.01).own[::10])  # the pressure
     [[0.   ]
-     [0.651]
-     [0.878]]
+     [0.632]
+     [0.865]]
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class Muscle(Actuator):
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Muscle("muscle", "swing", curves))
     >>> path = rbd.rollout(model, rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.Controls(jnp.ones((30, 1))), dt=0.001)
     >>> print(path.own[::15, 0])  # its activation
-    [0.    0.75  0.897]
+    [0.    0.723 0.884]
     """
 
     def __init__(
