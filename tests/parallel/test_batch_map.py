@@ -209,7 +209,16 @@ def test_every_public_function_of_a_state_is_there():
         "specialize",
         "base_parameters",
     }
-    others |= {"batch_map", "explain", "shard", "count_operations", "load", "load_urdf", "load_mjcf", "load_sdf"}
+    others |= {
+        "batch_map",
+        "explain",
+        "shard",
+        "count_operations",
+        "load",
+        "load_urdf",
+        "load_mjcf",
+        "load_sdf",
+    }
     others |= {"save_urdf", "save_mjcf", "to_urdf", "to_mjcf", "keyframe", "keyframe_controls"}
     others |= {"view", "plot", "save_html", "save_video"}
     others |= {
