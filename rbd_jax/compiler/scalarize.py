@@ -553,8 +553,10 @@ class Interpreter:
         test, body, carry = args[:tests], args[tests : tests + steps], args[tests + steps :]
         for _ in range(UNROLLED):
             (goes_on,) = self.run(params["cond_jaxpr"], [*test, *carry])
-            known = self.scalars.value(int(goes_on))
-            if known is None:  # how often it goes round depends on the inputs
+            known = self.scalars.value(int(goes_on)) if goes_on.ndim == 0 else None
+            if (
+                known is None
+            ):  # how often it goes round depends on the inputs, or is not the same for all of a batch
                 return None
             if not known:
                 return carry

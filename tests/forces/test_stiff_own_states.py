@@ -196,7 +196,8 @@ def test_any_state_may_be_stiff(scheme, reduced):
     @jax.jit
     @jax.vmap
     def run(inductance, dt):
-        model = slides(0.1, Motor(("x", "y"), jnp.full(2, inductance), jnp.zeros(2)))
+        each = [Motor((joint,), inductance[None], jnp.zeros(1)) for joint in ("x", "y")]
+        model = slides(0.1, forces.Together(*each))
         start = rbd.State(jnp.zeros(2), jnp.array([1.0, -1.0]))
         if reduced:
             model = rbd.ReducedModel(model, lambda y: jnp.concatenate([y, y]), 1)
