@@ -4,13 +4,13 @@ It knows nothing of rigid bodies. `README.md` beside this file shows how a progr
 
 - `mapped`: a function of each sample of a batch, as one operation of JAX: a kernel where that is possible and worth it
 - `Mapped`: that function
-- `in_lanes`: a function of so many samples side by side, where there is no kernel
+- `in_lanes`: `jax.lax.map` over groups of samples, for functions that cannot be kernels
 - `ScalarProgram`: a function with some of its numbers known, without the arithmetic that they spare
 - `count_operations`: what a function computes
 - `Operations`: how many operations that are
 - `kernels_in`: what is made of each mapped function within another, and why
 - `Explanation`: that
-- `why_no_kernels`: why there are no kernels here
+- `why_no_kernels`: the reason why kernels are unavailable
 """
 
 __all__ = [

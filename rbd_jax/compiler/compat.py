@@ -1,4 +1,4 @@
-"""What depends on the versions of JAX, XLA and llvmlite: layouts that are not public, and the versions that were tested."""
+"""Everything that depends on the versions of JAX, XLA and llvmlite: private layouts, and the versions tested."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def place_of(equations: Sequence) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Those that are installed."""
+    """The installed version of each package."""
     found = {}
     for name in TESTED:
         try:
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 def untested(installed: dict[str, str]) -> list[str]:
-    """What is installed in another version than was tested, in words."""
+    """Installed packages outside the tested range, each as a phrase for a message."""
     return [
         f"{name} {installed[name]} (tested: {low} to {high})"
         for name, (low, high) in TESTED.items()

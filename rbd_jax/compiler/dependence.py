@@ -1,4 +1,4 @@
-"""What of a program depends on the sample, and what is the same for all samples."""
+"""Analysis of which values in a program depend on the sample."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OfScan:
 
 
 class OfWhile:
-    """The same of a loop that goes on while a condition holds."""
+    """The parts of the arguments of a `while_loop`, and which carried values depend on the sample."""
 
     def __init__(self, params: dict, given: Sequence[bool]):
         tests, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
@@ -81,5 +81,5 @@ def of_rounds(params: dict, given: Sequence[bool]) -> tuple[bool, ...]:
 
 
 def ends_apart(params: dict, given: Sequence[bool]) -> bool:
-    """Whether a loop that goes on while a condition holds may end at other rounds for other samples."""
+    """Whether the number of iterations of a `while_loop` may depend on the sample."""
     return OfWhile(params, given).apart

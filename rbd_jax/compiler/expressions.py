@@ -1,12 +1,12 @@
 """Scalars of a program, each computed from others: an operation on them is simplified as it is made (see `scalarize`).
 
-Numbers that are not finite
----------------------------
-`x · 0` is taken as 0, and `x - x` too: most of the speed comes from there. Without care, a sample in which x is infinite or NaN
-would get a finite result, where plain arithmetic gives NaN. So the zero remembers which inputs make x not finite: it is `Spoilt`
-by them, and so is what is computed with it. Only where a result does not depend on these inputs anyway, it is NaN unless they are
-finite. So a result is finite only if it is so in plain arithmetic, whatever the inputs are. What is lost is what is not finite
-although all inputs are, by overflow or a division by zero, where it is multiplied by a known zero.
+Non-finite numbers
+------------------
+The rules replace `x · 0` and `x - x` by 0, which is where most of the speed comes from. In plain arithmetic these are NaN if x is
+infinite or NaN. So the new zero carries the set of inputs that would make it NaN (it is `Spoilt` by them), and each operation
+passes the set on. A result is NaN if one of these inputs is not finite; the check is omitted where the result depends on the
+input anyway. A result is therefore finite only if it is finite in plain arithmetic, for all inputs. One case is lost: overflow
+or a division by zero, of finite inputs, multiplied by a known zero.
 """
 
 from __future__ import annotations
@@ -66,14 +66,18 @@ _INFINITE_IS_NAN = frozenset("sin cos tan asin acos atanh".split())
 
 
 class Spoilt(NamedTuple):
-    """The inputs that make a scalar NaN, as bits of a number: each if it is NaN, and each if it is infinite."""
+    """The inputs that make a scalar NaN, one bit each: the inputs that do so if they are NaN, and if they are infinite."""
 
     by_nan: int
     by_infinite: int
 
 
 class Reach(NamedTuple):
-    """How inputs that are not finite reach a scalar, as bits: where NaN makes it NaN, and infinity not finite, or NaN."""
+    """Inputs that make a scalar non-finite, one bit each.
+
+    - `nan`: inputs for which NaN makes it NaN.
+    - `infinite`: inputs for which infinity makes it infinite or NaN; `infinite_is_nan`: those for which it makes it NaN.
+    """
 
     nan: int
     infinite: int
@@ -84,7 +88,7 @@ _NO_REACH = Reach(0, 0, 0)
 
 
 def _unspoilt(rule):
-    """A rule of plain scalars as one of scalars that may be spoilt, as what it made before may be."""
+    """Extends a rule for plain scalars to spoilt ones: it acts on the plain scalars, and its result is spoilt by all of them."""
 
     @functools.wraps(rule)
     def run(self, *operands, **how):
@@ -136,10 +140,10 @@ class Scalars:
         if operation in ("input", "entry"):
             return self._as_input(node)
         own = [self.reach[x] for x in self.arguments[node]]
-        if operation == "select_n":  # whichever case it is
+        if operation == "select_n":
             cases = own[1:]
             if any(case != cases[0] for case in cases):
-                # What is so in one case only is known of the selected one itself.
+                # Inputs that reach only some of the cases: the selection itself counts as an input.
                 common = Reach(*(functools.reduce(operator.and_, masks) for masks in zip(*cases)))
                 return Reach(*(a | b for a, b in zip(common, self._as_input(node))))
             return cases[0]
@@ -158,7 +162,7 @@ class Scalars:
         return Reach(nan, infinite, infinite_is_nan)
 
     def _as_input(self, node: int) -> Reach:
-        """Of a number that may or may not be finite."""
+        """The reach of a new input, which may or may not be finite."""
         bit = 1 << len(self._inputs)
         self._inputs.append(node)
         return Reach(bit, bit, 0)
@@ -166,7 +170,7 @@ class Scalars:
     # Numbers that are not finite.
 
     def spoilt(self, node: int, by: int) -> int:
-        """A scalar that is NaN where what has this number among spoilers is not finite, whatever it is itself."""
+        """`node`, spoilt by the spoilers with this number."""
         if self.by[node]:
             node, by = self.plain[node], self._union(self.by[node], by)
         found = self._spoilt.get((node, by))
@@ -202,7 +206,7 @@ class Scalars:
         return found
 
     def dropped(self, node: int, x: int) -> int:
-        """A scalar in the place of another that would be NaN where x is not finite."""
+        """`node`, spoilt by the inputs that make x non-finite: it replaces an expression that is NaN then."""
         reach = self.reach[x]
         return self.spoilt(node, self._spoiler(Spoilt(reach.nan, reach.infinite))) if reach.nan else node
 
@@ -213,7 +217,7 @@ class Scalars:
         return self.spoilt(rule(self, *[self.plain[x] for x in operands], **how), by)
 
     def settled(self, node: int, last: bool = False) -> int:
-        """A scalar that is NaN by itself where it is spoilt; if it is used in no operation any more, or infinite."""
+        """A plain scalar that is NaN where this one is spoilt. As a `last` result it may also be infinite."""
         if not self.by[node]:
             return node
         plain, (nan, infinite) = self.plain[node], self._spoilers[self.by[node]]

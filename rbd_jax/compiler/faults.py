@@ -1,4 +1,4 @@
-"""What keeps kernels from being made, and how that is told: once, and functions are mapped without."""
+"""Reasons why kernels are unavailable, each reported by one warning; functions are then mapped without kernels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .cpu.xla_ffi import is_available as is_compiled_here
 from .kernel import Kernel
 
 
-#: Set to 0, there are no kernels; set to 1, there are whatever the versions of the packages are.
+#: Environment variable: 0 switches kernels off, 1 switches them on for any versions of the packages.
 SWITCH = "RBD_JAX_KERNELS"
 
 _told: set[str] = set()
 
 
 def why_no_kernels(platform: str) -> str | None:
-    """Why there are no kernels for a platform, or None.
+    """Returns the reason why kernels are unavailable on a platform, or None.
 
     >>> from rbd_jax import compiler
     >>> print(compiler.why_no_kernels("cpu"))
@@ -41,7 +41,7 @@ def why_no_kernels(platform: str) -> str | None:
 
 @functools.cache
 def _of_processors() -> str | None:
-    """Nothing, if a small kernel finds what NumPy does."""
+    """Returns None if a small kernel agrees with NumPy, else the reason."""
     if not is_compiled_here():
         return "llvmlite is not installed"
     x = np.linspace(-2.0, 2.0, 11).astype(np.float32)
@@ -58,7 +58,7 @@ def _of_processors() -> str | None:
 
 
 def warn(error: Exception) -> None:
-    """Tell that a kernel could not be made."""
+    """Warns that a kernel could not be compiled."""
     _tell(f"a kernel could not be made, and the function is mapped without: {_described(error)}")
 
 

@@ -56,7 +56,7 @@ def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
     return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
 
 
-def terms(equation: JaxprEqn) -> int:
+def _terms(equation: JaxprEqn) -> int:
     if equation.primitive.name != "dot_general":
         return 1
     (summed, _), _ = equation.params["dimension_numbers"]
@@ -69,7 +69,7 @@ def entries(jaxpr: Jaxpr, once: bool = False) -> int:
     total = 0
     for equation in jaxpr.eqns:
         inner = programs_of(equation)
-        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * terms(equation)
+        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * _terms(equation)
         rounds = 1 if once else equation.params.get("length", 1)
         total += sum(entries(x, once) for x in inner) * rounds if inner else own
     return total
@@ -77,5 +77,5 @@ def entries(jaxpr: Jaxpr, once: bool = False) -> int:
 
 def longest_product(jaxpr: Jaxpr) -> int:
     """Of how many terms the longest sums of products are that a program makes as products of matrices."""
-    own = [terms(equation) for equation in jaxpr.eqns]
+    own = [_terms(equation) for equation in jaxpr.eqns]
     return max([1, *own, *(longest_product(x) for equation in jaxpr.eqns for x in programs_of(equation))])

@@ -71,19 +71,20 @@ class Program(NamedTuple):
         return Program(closed.jaxpr, list(map(jnp.asarray, closed.consts)), leaves, jax.tree.structure(found))
 
 
-#: So many numbers side by side: four registers of eight double ones, two of sixteen single ones. With fewer the compiler leaves
-#: registers empty; with more, what is worked on no longer fits the nearest caches.
+#: Samples in a group: four registers of eight doubles, or two of sixteen floats. Smaller groups leave registers empty, and larger
+#: ones exceed the L1 cache.
 SIDE_BY_SIDE = 32
 
 
 def in_lanes(function: Callable, batched: Any, lanes: int | None, most: int) -> Any:
-    """`jax.lax.map(function, batched)`, so many samples at a time side by side.
+    """`jax.lax.map(function, batched)` over groups of samples, with the samples of a group along the last axis of each array.
 
-    Its derivatives are those of `lax.map`, one sample after the other: rules of derivatives that the function has of its own
-    are not followed otherwise. To have a gradient in lanes, map the gradient.
+    Derivatives are those of `lax.map` with single samples, because the function's own derivative rules do not apply to groups. To
+    compute gradients in groups, map the gradient.
 
-    - `lanes`: None for `SIDE_BY_SIDE`, if all that the function does has a rule and takes the same steps for each sample, and
-      else 1; `most` if that is less.
+    - `lanes`: samples in a group; None for `SIDE_BY_SIDE` if all operations have rules and all samples take the same number of
+      iterations, else 1.
+    - `most`: upper limit of `lanes`.
 
     >>> from rbd_jax import compiler
     >>> print(compiler.in_lanes(lambda x: x[0] - x[1], jnp.array([[3.0, 1.0], [5.0, 0.0]]), 2, 2))

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import names, number
-from .._core.array import by_numpy
 from ..model import Model
 from ..spatial import Attached, Transform
 
@@ -39,8 +38,7 @@ class MasslessCenters(Attached):
         self.bodies = names("MasslessCenters", "bodies", bodies)
         size = len(self.bodies)
         points = number("MasslessCenters", "points", points, (size, 3))
-        unturned = by_numpy(lambda xp: xp.broadcast_to(xp.eye(3, dtype=points.dtype), (size, 3, 3)))
-        self.placements = Transform(unturned, points)
+        self.placements = Transform.from_position(points)
 
     @property
     def frames(self):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.arguments import names, number
-from .._core.array import by_numpy, dot, vecmat
+from .._core.array import dot, vecmat
 from ..dynamics.sites import fixed_frames, generalized_force_at
 from ..spatial import Transform
 from ._force import Force
@@ -35,8 +35,7 @@ class GravityCompensation(Force):
         self.bodies = names("GravityCompensation", "bodies", bodies)
         size = len(self.bodies)
         points = number("GravityCompensation", "points", points, (size, 3))
-        unturned = by_numpy(lambda xp: xp.broadcast_to(xp.eye(3, dtype=points.dtype), (size, 3, 3)))
-        self.placements = Transform(unturned, points)
+        self.placements = Transform.from_position(points)
         self.masses = number("GravityCompensation", "masses", masses, (size,))
 
     @property

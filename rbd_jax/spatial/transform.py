@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from .._core.arguments import choice, rotation_fault
 from .._core.array import (
     blocks,
+    by_numpy,
     cross,
     floating,
     is_known,
@@ -64,7 +65,8 @@ class Transform(Rows):
         position = floating(position)
         rotation = unit_matrix(position.dtype)
         if position.ndim > 1:
-            rotation = jnp.broadcast_to(rotation, (*position.shape[:-1], 3, 3))
+            shape = (*position.shape[:-1], 3, 3)
+            rotation = by_numpy(lambda xp, rotation: xp.broadcast_to(rotation, shape), rotation)
         return Transform(rotation, position)
 
     @staticmethod
