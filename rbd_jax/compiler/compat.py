@@ -38,7 +38,7 @@ def place_of(equations: Sequence) -> str:
     for equation in reversed(equations):
         traceback = equation.source_info.traceback
         for frame in traceback.frames if traceback is not None else ():
-            if not frame.file_name.startswith((*packages, "<")):
+            if not frame.file_name.startswith((*packages, "<frozen", "<string>", "<@beartype")):
                 callers.append((frame.file_name, frame.line_num))
     others = [caller for caller in callers if not caller[0].startswith(LIBRARY)] or callers
     return f" ({others[0][0]}:{others[0][1]})" if others else ""
