@@ -1,6 +1,6 @@
 """A function of one sample as machine code of a processor, a sample in each lane of its vector registers.
 
-The scalars are those of a kernel for a GPU (`kernel`). Each is one vector instruction here (`vectors`), written in the language
+The scalars are those of a kernel for a GPU (`kernel`). Each is one vector instruction here (`llvm`), written in the language
 of LLVM, which compiles it (`xla_ffi`). Nothing goes through memory but what registers do not hold, and to compile takes a second
 or two: there are no arrays, no loops over them and no kernels.
 
@@ -20,9 +20,10 @@ import numpy as np
 
 from ..expressions import Scalars
 from ..fusing import Loop
+from ..instructions import TYPES, Instructions
+from ..llvm import converted, write
 from ..schedule import Piece, depth_first
 from .threads import LEAST, count
-from .vectors import TYPES, Vectors
 from .xla_ffi import compiled, function, register_bytes
 
 
@@ -130,7 +131,7 @@ class Routine:
         self.pointers = {name: Saved(slot, "ptr") for slot, name in enumerate(self._pointers())}
         self.slots = len(self.pointers) + 1
         self.valid = Saved(self.slots - 1, f"<{self.lanes} x i1>")
-        self.main = self.code = Vectors(self.lanes, "chunk", self.declared)
+        self.main = self.code = Instructions(self.lanes, "chunk", self.declared)
         stores = _places((number, nodes, 0) for number, (nodes, *_) in enumerate(kernel.stored))
         self._write_round(_Round(kernel.scalars, kernel.piece.nodes, stores=stores))
         for number, x in enumerate(self.results):
@@ -175,7 +176,7 @@ class Routine:
         before = {x for x in (*inner.carried, *inner.outer.values(), *inner.rounds) if isinstance(x, Saved)}
         before -= {x for x in (*given.carried, *given.outer.values(), *given.rounds) if isinstance(x, Saved)}
         for number, group in enumerate(groups):
-            caller, self.code = self.code, Vectors(self.lanes, "entry", self.declared)
+            caller, self.code = self.code, Instructions(self.lanes, "entry", self.declared)
             inner.names = {}
             self._write_part(inner, group, () if number else ready)
             made = [node for loop in group for node in (loop, *inner.entries.get(loop, ()))]
@@ -263,7 +264,8 @@ class Routine:
             return
         operands = scalars.arguments[node]
         divisor = scalars.value(operands[1]) if len(operands) == 2 else None
-        given.names[node] = self.code.made(
+        given.names[node] = write(
+            self.code,
             operation,
             [self._value(given, x) for x in operands],
             [scalars.dtype[x] for x in operands],
@@ -328,7 +330,7 @@ class Routine:
         code = self.code
         if dtype == bool:
             whole = self._read(given, source, place, np.dtype(np.int32))
-            return code.converted(whole, np.dtype(np.int32), dtype)
+            return converted(code, whole, np.dtype(np.int32), dtype)
         vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
         array, shared = list(self.sizes).index(source[:2]), source[0] != "sample"
         moved = str(place)
@@ -358,7 +360,7 @@ class Routine:
                 continue
             vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
             if dtype == bool:
-                x, vector, kind = code.converted(x, dtype, np.dtype(np.int32)), code.type(np.int32), "i32"
+                x, vector, kind = converted(code, x, dtype, np.dtype(np.int32)), code.type(np.int32), "i32"
             if layout != "rows":
                 column = self._pointer(f"%k{number}")
                 at = code.new(f"getelementptr {kind}, ptr {column}, i64 {place * self.lanes}")

@@ -1,0 +1,708 @@
+"""Elementary functions of vectors of numbers: sines, exponentials, logarithms and those made of them.
+
+All lanes take the same path, but for sines of large arguments, which have a slow one that is skipped if no lane needs it. Each
+function is within 1.5 units in the last place of the true value in both precisions (tests/parallel/test_elementary.py), with the
+values that IEEE 754 gives to zeros, infinities and NaN.
+
+Polynomials are those of smallest relative error on the stated range, found by Remez's algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from .instructions import Instructions
+from .numbers import Double, Number, exact_product, exact_sum, ordered_sum, root
+
+
+#: What is multiplied out by Horner's scheme, the constant term first: for 64 bits, and for 32.
+POLYNOMIALS = {
+    # (sin x / x - 1) / z, z = x^2, |x| <= pi / 4
+    "sin": (
+        (-0.16666666666666632, 0.00833333333332242, -0.00019841269829812378, 2.755731369354652e-06, -2.5050758377945793e-08,
+         1.5896811335168216e-10),
+        (-0.16666655, 0.008332178, -0.00019517266),
+    ),
+    # (cos x - 1 + z / 2) / z^2, z = x^2, |x| <= pi / 4
+    "cos": (
+        (0.0416666666666666, -0.0013888888888874131, 2.4801587289487104e-05, -2.7557314353808646e-07, 2.087572348072376e-09,
+         -1.1359658884870744e-11),
+        (0.041666646, -0.0013887368, 2.4438426e-05),
+    ),
+    # (exp x - 1 - x) / x^2, |x| <= log(2) / 2
+    "exp": (
+        (0.5000000000000012, 0.166666666666667, 0.04166666666651542, 0.008333333333307148, 0.0013888888947016199,
+         0.00019841269917509537, 2.480148994142492e-05, 2.7557216193028082e-06, 2.763128072396285e-07, 2.5117893222151122e-08),
+        (0.5, 0.16666518, 0.041666202, 0.00836889, 0.001395059),
+    ),
+    # (2 atanh s - 2 s) / s^3, of z = s^2, |s| <= 3 - sqrt(8): log(1 + f) has s = f / (2 + f)
+    "log": (
+        (0.6666666666666734, 0.39999999999414404, 0.28571428742456556, 0.22222198565381013, 0.18183564767214752,
+         0.15314038405233762, 0.14796079444205318),
+        (0.66666776, 0.3997754, 0.29871827),
+    ),
+    # (2 atanh s - 2 s - 2 s^3 / 3) / s^5
+    "log, third term": (
+        (0.40000000000002256, 0.2857142857009943, 0.22222222519945847, 0.18181784365407938, 0.15386757397342507,
+         0.132568164758389, 0.13196338326686835),
+        (0.39999998, 0.28571874, 0.2218501, 0.19467933),
+    ),
+    # (atan x / x - 1) / z, z = x^2, |x| <= tan(pi / 8)
+    "atan": (
+        (-0.333333333333332, 0.19999999999954038, -0.1428571428024397, 0.11111110785903767, -0.09090897829507444,
+         0.07692061509913486, -0.06663118896897963, 0.05847997810378537, -0.05039794244029394, 0.0380769888547199,
+         -0.017920789795466307),
+        (-0.33333316, 0.1999849, -0.14243838, 0.10595919, -0.06083231),
+    ),
+    # (asin x / x - 1) / z, z = x^2, |x| <= 1/2
+    "asin": (
+        (0.16666666666666763, 0.07499999999970264, 0.04464285717512015, 0.03038194268363769, 0.02237221565990691,
+         0.017351600097087843, 0.013980961400287444, 0.011397776363663827, 0.010786526988517826, 0.003683050116985621,
+         0.02176347764717837, -0.021077258433876724, 0.03267686608143648),
+        (0.16666754, 0.07495242, 0.045477062, 0.02414779, 0.04221825),
+    ),
+    # (sinh x / x - 1) / z, z = x^2, |x| <= 1
+    "sinh": (
+        (0.16666666666666669, 0.008333333333333139, 0.00019841269841437684, 2.7557319155335837e-06, 2.5052123398745496e-08,
+         1.6057240325212464e-10, 7.759312716045403e-13),
+        (0.16666667, 0.0083333505, 0.00019836066, 2.8174384e-06),
+    ),
+    # (asinh x / x - 1) / z, z = x^2, |x| <= 1/2
+    "asinh": (
+        (-0.16666666666666663, 0.0749999999999897, -0.04464285714169976, 0.030381944378884806, -0.0223721568957969,
+         0.017352717047610253, -0.013964149939797634, 0.011544693594566778, -0.009709879460210834, 0.008121828820989984,
+         -0.006325933004725027, 0.003926467145203732, -0.0013656105214972982),
+        (-0.16666666, 0.0749989, -0.044613443, 0.030014502, -0.019985642, 0.009175394),
+    ),
+}  # fmt: skip
+
+
+def _arc_tangent_of_inverse(n: int) -> Fraction:
+    """atan(1 / n), to more than the 1400 binary digits that reducing the largest angle takes."""
+    one = 2**1500
+    return Fraction(sum((-1) ** k * (one // ((2 * k + 1) * n ** (2 * k + 1))) for k in range(700)), one)
+
+
+_PI = 16 * _arc_tangent_of_inverse(5) - 4 * _arc_tangent_of_inverse(239)
+_LOG_2 = sum((Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(100)), Fraction(0))
+
+
+def _split(value: Fraction, dtype: np.dtype, parts: int) -> list[float]:
+    """The numbers of this precision that sum up to a value, the largest first."""
+    found = []
+    for _ in range(parts):
+        found.append(float(dtype.type(float(value))))
+        value -= Fraction(found[-1])
+    return found
+
+
+class _Precision:
+    """Numbers that depend on the precision."""
+
+    def __init__(self, dtype):
+        self.dtype = np.dtype(dtype)
+        single = self.dtype == np.float32
+        info = np.finfo(self.dtype)
+        self.digits = int(info.nmant)
+        self.bias = 127 if single else 1023
+        self.polynomials = {name: both[single] for name, both in POLYNOMIALS.items()}
+        self.to_whole = 1.5 * 2.0**self.digits
+        """Added to a smaller number it leaves no digits for a fraction: that rounds to a whole number, in the lowest bits."""
+        self.large_angle = 2.0**15 if single else 2.0**30
+        self.half_pi = _split(_PI / 2, self.dtype, 3)
+        self.quarter_pi = _split(_PI / 4, self.dtype, 2)
+        self.pi = _split(_PI, self.dtype, 2)
+        self.log_2 = _split(_LOG_2, self.dtype, 2)
+        # Times an exponent, the high part is exact.
+        digits = self.digits - (8 if single else 11)
+        high = Fraction(math.floor(_LOG_2 * 2**digits), 2**digits)
+        self.log_2_exact = [float(high), _split(_LOG_2 - high, self.dtype, 1)[0]]
+        self.largest_exponent, self.least_exponent = (89.0, -104.0) if single else (710.0, -746.0)
+        self.least_normal = float(info.tiny)
+        self.large = 2.0**13 if single else 2.0**28
+        """The square of a larger number is the same with 1 added."""
+
+
+_PRECISIONS = {np.dtype(x): _Precision(x) for x in (np.float32, np.float64)}
+
+
+def _precision(x: Number) -> _Precision:
+    return _PRECISIONS[x.dtype]
+
+
+def _polynomial(name: str, z: Number) -> Number:
+    *others, last = _precision(z).polynomials[name]
+    found = z.constant(last)
+    for coefficient in reversed(others):
+        found = found.fma(z, coefficient)
+    return found
+
+
+def _power_of_two(whole: Number) -> Number:
+    """2 to the power of a whole number that is a normal number's exponent."""
+    at = _precision(whole)
+    return ((whole + (at.to_whole + at.bias)).bits() << at.digits).from_bits()
+
+
+def _scaled(x: Number, whole: Number) -> Number:
+    """x times 2 to the power of a whole number. In two steps: the power alone may overflow, or have few digits."""
+    at = _precision(x)
+    half = (whole * 0.5 + at.to_whole) - at.to_whole
+    return x * _power_of_two(half) * _power_of_two(whole - half)
+
+
+def _clamped(x: Number, low: float, high: float) -> Number:
+    """x between bounds; NaN stays."""
+    x = (x > high).select(high, x)
+    return (x < low).select(low, x)
+
+
+# Sines.
+
+
+def _quarters(size: Number) -> tuple[Double, Number]:
+    """A number that is not negative as whole quarter turns, in the lowest bits, and what is left of it."""
+    at = _precision(size)
+    counted = size.fma(float(2 / _PI), at.to_whole)
+    count = counted - at.to_whole
+    first, second, third = (size.constant(x) for x in at.half_pi)
+    left = (-count).fma(first, size)  # exact
+    product = exact_product(count, second)
+    less = exact_sum(left, -product.high)
+    low = (-count).fma(third, less.low - product.low)
+    return ordered_sum(less.high, low), counted.bits()
+
+
+def _sine(x: Number) -> tuple[Double, Double, Number]:
+    """Sine and cosine of what is left of |x| beyond whole quarter turns, and the number of these."""
+    known = x.code.known
+    key = ("sine", x.name)
+    if key not in known:
+        size, at = abs(x), _precision(x)
+        rest, quarters = _quarters(size)
+        slow = size > at.large_angle
+        values = (rest.high, rest.low, quarters)
+        names = x.code.unless_none(
+            slow.name,
+            [(value.name, value.dtype) for value in values],
+            lambda: [value.name for value in _of_large(slow, size, rest, quarters)],
+        )
+        high, low, quarters = (
+            Number(x.code, name, value.dtype) for name, value in zip(names, values, strict=True)
+        )
+        z = high * high
+        # sin(h + l) = h + l + h^3 S(h^2)
+        sine = ordered_sum(high, (high * z).fma(_polynomial("sin", z), low))
+        # cos(h + l) = 1 - h^2 / 2 + h^4 C(h^2) - h l
+        half = z * 0.5
+        near = 1.0 - half
+        below = (1.0 - near) - half
+        cosine = ordered_sum(near, (z * z).fma(_polynomial("cos", z), (-high).fma(low, below)))
+        known[key] = sine, cosine, quarters
+    return known[key]
+
+
+def _turned(quarters: Number, even: Number, odd: Number) -> Number:
+    """One of two numbers, by whether the number of quarter turns is odd, with a minus where the half turns are."""
+    picked = (quarters & 1).equals(0).select(even, odd)
+    size = 8 * quarters.dtype.itemsize
+    return (picked.bits() ^ ((quarters & 2) << (size - 2))).from_bits()
+
+
+def sin(x: Number) -> Number:
+    sine, cosine, quarters = _sine(x)
+    found = _turned(quarters, sine.rounded(), cosine.rounded())
+    sign = x.bits() & _sign_bit(x)
+    return (found.bits() ^ sign).from_bits()
+
+
+def cos(x: Number) -> Number:
+    sine, cosine, quarters = _sine(x)
+    return _turned(quarters + 1, sine.rounded(), cosine.rounded())
+
+
+def tan(x: Number) -> Number:
+    sine, cosine, quarters = _sine(x)
+    even = (quarters & 1).equals(0)
+    choose = lambda yes, no: Double(even.select(yes.high, no.high), even.select(yes.low, no.low))
+    found = (choose(sine, -cosine) / choose(cosine, sine)).rounded()
+    return (found.bits() ^ (x.bits() & _sign_bit(x))).from_bits()
+
+
+def _sign_bit(x: Number) -> int:
+    return -(2 ** (8 * x.dtype.itemsize - 1))
+
+
+def _of_large(slow: Number, size: Number, rest: Double, quarters: Number) -> list[Number]:
+    """Quarter turns of large numbers, one by one, and where a number is not large what was found."""
+    code, single = size.code, size.dtype == np.float32
+    code.declared.add(_PAYNE_AND_HANEK)
+
+    def turns(x: str) -> list[str]:
+        if single:
+            x = code.new(f"fpext float {x} to double")
+        found = code.new(f"call {_TURNS} @rbd_jax_quarter_turns(double {x})")
+        high, low, count = (code.new(f"extractvalue {_TURNS} {found}, {i}") for i in range(3))
+        if single:
+            high, double = code.new(f"fptrunc double {high} to float"), high
+            back = code.new(f"fpext float {high} to double")
+            left = code.new(f"fsub double {double}, {back}")
+            low = code.new(f"fptrunc double {left} to float")
+            count = code.new(f"trunc i64 {count} to i32")
+        return [high, low, count]
+
+    given = slow.select(size, 2.0**40)  # those that are not large are looked up as well
+    small = (rest.high, rest.low, quarters)
+    names = code.each([(given.name, size.dtype)], turns, [x.dtype for x in small])
+    large = [Number(code, name, x.dtype) for name, x in zip(names, small, strict=True)]
+    high, low, count = (slow.select(x, y) for x, y in zip(large, small, strict=True))
+    infinite = size.equals(math.inf)
+    return [infinite.select(math.nan, high), infinite.select(math.nan, low), count]
+
+
+_TURNS = "{ double, double, i64 }"
+
+
+def _payne_and_hanek() -> str:
+    """Quarter turns of a large number x = m 2^e: digits of 2 / pi times m that are not multiples of four turns."""
+    words = 22
+    digits = math.floor(2 / _PI * 2 ** (64 * (words - 1)))
+    table = [(digits >> (64 * (words - 2 - i))) & (2**64 - 1) for i in range(words - 1)]
+    entries = ", ".join(f"i64 {x if x < 2**63 else x - 2**64}" for x in [0, *table])
+    high, low = (f"0x{np.float64(x).view(np.uint64):016X}" for x in _split(_PI / 2, np.dtype(np.float64), 2))
+    return f"""
+@rbd_jax_two_over_pi = internal constant [{words} x i64] [{entries}]
+declare i64 @llvm.fshl.i64(i64, i64, i64)
+declare i128 @llvm.fshl.i128(i128, i128, i128)
+declare i128 @llvm.ctlz.i128(i128, i1)
+declare double @llvm.fma.f64(double, double, double)
+define internal {_TURNS} @rbd_jax_quarter_turns(double %x) noinline {{
+  %bits = bitcast double %x to i64
+  %field = lshr i64 %bits, 52
+  %fraction = and i64 %bits, {2**52 - 1}
+  %m = or i64 %fraction, {2**52}
+  %skip = sub i64 %field, {1075 - 62}
+  %word = lshr i64 %skip, 6
+  %shift = and i64 %skip, 63
+  %at = getelementptr i64, ptr @rbd_jax_two_over_pi, i64 %word
+  %at1 = getelementptr i64, ptr %at, i64 1
+  %at2 = getelementptr i64, ptr %at, i64 2
+  %at3 = getelementptr i64, ptr %at, i64 3
+  %w0 = load i64, ptr %at
+  %w1 = load i64, ptr %at1
+  %w2 = load i64, ptr %at2
+  %w3 = load i64, ptr %at3
+  %d0 = call i64 @llvm.fshl.i64(i64 %w0, i64 %w1, i64 %shift)
+  %d1 = call i64 @llvm.fshl.i64(i64 %w1, i64 %w2, i64 %shift)
+  %d2 = call i64 @llvm.fshl.i64(i64 %w2, i64 %w3, i64 %shift)
+  %wide = zext i64 %m to i128
+  %e1 = zext i64 %d1 to i128
+  %e2 = zext i64 %d2 to i128
+  %p2 = mul i128 %wide, %e2
+  %c2 = lshr i128 %p2, 64
+  %p1 = mul i128 %wide, %e1
+  %s1 = add i128 %p1, %c2
+  %p0 = mul i64 %m, %d0
+  %p0w = zext i64 %p0 to i128
+  %p0s = shl i128 %p0w, 64
+  %turns = add i128 %s1, %p0s
+  %nearest = add i128 %turns, {2**125}
+  %quarters128 = lshr i128 %nearest, 126
+  %quarters = trunc i128 %quarters128 to i64
+  %rest = shl i128 %turns, 2
+  %negative = icmp slt i128 %rest, 0
+  %minus = sub i128 0, %rest
+  %size = select i1 %negative, i128 %minus, i128 %rest
+  %zeros = call i128 @llvm.ctlz.i128(i128 %size, i1 false)
+  %full = call i128 @llvm.fshl.i128(i128 %size, i128 0, i128 %zeros)
+  %first128 = lshr i128 %full, 75
+  %first = trunc i128 %first128 to i64
+  %second128 = lshr i128 %full, 22
+  %second64 = trunc i128 %second128 to i64
+  %second = and i64 %second64, {2**53 - 1}
+  %a0 = sitofp i64 %first to double
+  %b0 = sitofp i64 %second to double
+  %zeros64 = trunc i128 %zeros to i64
+  %exponent = sub i64 {1023 - 53}, %zeros64
+  %power_bits = shl i64 %exponent, 52
+  %power = bitcast i64 %power_bits to double
+  %a = fmul double %a0, %power
+  %b1 = fmul double %b0, %power
+  %b = fmul double %b1, 0x{np.float64(2.0**-53).view(np.uint64):016X}
+  %high = fmul double %a, {high}
+  %negated = fneg double %high
+  %error = call double @llvm.fma.f64(double %a, double {high}, double %negated)
+  %with_b = call double @llvm.fma.f64(double %b, double {high}, double %error)
+  %low = call double @llvm.fma.f64(double %a, double {low}, double %with_b)
+  %minus_high = fneg double %high
+  %minus_low = fneg double %low
+  %high_signed = select i1 %negative, double %minus_high, double %high
+  %low_signed = select i1 %negative, double %minus_low, double %low
+  %r0 = insertvalue {_TURNS} poison, double %high_signed, 0
+  %r1 = insertvalue {_TURNS} %r0, double %low_signed, 1
+  %r2 = insertvalue {_TURNS} %r1, i64 %quarters, 2
+  ret {_TURNS} %r2
+}}"""
+
+
+_PAYNE_AND_HANEK = _payne_and_hanek()
+
+
+# Exponentials.
+
+
+def _exponent(x: Number, low: Number | None = None) -> tuple[Double, Number]:
+    """exp(x + low) = 2^n (1 + p): p, and n as a floating-point number."""
+    at = _precision(x)
+    whole = x.fma(1 / math.log(2), at.to_whole) - at.to_whole
+    high_part, low_part = at.log_2
+    far = (-whole).fma(high_part, x)  # exact
+    rest = (-whole).fma(low_part, far)
+    below = (-whole).fma(low_part, far - rest)
+    if low is not None:
+        rest, below = ordered_sum(rest, low + below)
+    return ordered_sum(rest, (rest * rest).fma(_polynomial("exp", rest), below)), whole
+
+
+def _bounded(x: Number) -> Number:
+    """x, or a number whose exponential is 0 or infinite as well."""
+    at = _precision(x)
+    return _clamped(x, at.least_exponent, at.largest_exponent)
+
+
+def exp(x: Number) -> Number:
+    part, whole = _exponent(_bounded(x))
+    return _scaled((1.0 + part.high) + part.low, whole)
+
+
+def _expm1(x: Number) -> Double:
+    """exp(x) - 1 of bounded x."""
+    part, whole = _exponent(x)
+    half = _power_of_two(whole - 1.0)
+    total = ordered_sum(half - 0.5, half * part.high)
+    low = part.low.fma(half, total.low)
+    small = whole.equals(0.0)
+    return Double(small.select(part.high, total.high * 2.0), small.select(part.low, low * 2.0))
+
+
+def expm1(x: Number) -> Number:
+    at = _precision(x)
+    found = _expm1(_clamped(x, -2.0 * at.digits, at.largest_exponent)).rounded()
+    return found.copysign(x)
+
+
+def tanh(x: Number) -> Number:
+    size = abs(x)
+    size = (size > 22.0).select(22.0, size)
+    above = _expm1(size + size)
+    sum_ = exact_sum(above.high, x.constant(2.0))
+    return (above / Double(sum_.high, sum_.low + above.low)).rounded().copysign(x)
+
+
+def _half_exponentials(x: Number) -> tuple[Double, Number]:
+    """exp(x) / 2 and exp(-x) / 2 for x from 0 on."""
+    part, whole = _exponent(_clamped(x, 0.0, _precision(x).largest_exponent + 2.0))
+    total = ordered_sum(x.constant(1.0), part.high)
+    low = total.low + part.low
+    grown = Double(_scaled(total.high, whole - 1.0), _scaled(low, whole - 1.0))
+    return grown, 0.25 / grown.high
+
+
+def sinh(x: Number) -> Number:
+    size = abs(x)
+    z = size * size
+    near = (size * z).fma(_polynomial("sinh", z), size)
+    grown, fallen = _half_exponentials(size)
+    total = ordered_sum(grown.high, -fallen)
+    far = total.high + (total.low + grown.low)
+    far = grown.high.equals(math.inf).select(math.inf, far)
+    return (size < 1.0).select(near, far).copysign(x)
+
+
+def cosh(x: Number) -> Number:
+    grown, fallen = _half_exponentials(abs(x))
+    total = ordered_sum(grown.high, fallen)
+    return grown.high.equals(math.inf).select(math.inf, total.high + (total.low + grown.low))
+
+
+# Logarithms.
+
+
+def _mantissa(x: Number) -> tuple[Number, Number, Number]:
+    """x = m 2^k, with m between the roots of 1/2 and of 2: m, k, and k's bits. Of x that is positive and normal."""
+    at = _precision(x)
+    root_half = int(at.dtype.type(math.sqrt(0.5)).view(x.whole))
+    one = at.bias << at.digits
+    moved = x.bits() + (one - root_half)
+    biased = moved >> at.digits
+    m = ((moved & ((1 << at.digits) - 1)) + root_half).from_bits()
+    far = 2.0**at.digits
+    counted = biased | int(at.dtype.type(far).view(x.whole))
+    return m, counted.from_bits() - (far + at.bias), biased
+
+
+def _normal(x: Number) -> tuple[Number, Number]:
+    """x, scaled up where it is subnormal, and the exponent that this takes from it."""
+    at = _precision(x)
+    places = at.digits + 2
+    tiny = x < at.least_normal
+    return tiny.select(x * 2.0**places, x), tiny.select(x.constant(-places), 0.0)
+
+
+def _ends_of_logarithm(x: Number, found: Number) -> Number:
+    """The logarithm where x is 0, negative, infinite or NaN."""
+    found = x.equals(math.inf).select(x, found)
+    found = x.equals(0.0).select(-math.inf, found)
+    return (x >= 0.0).select(found, math.nan)
+
+
+def log(x: Number) -> Number:
+    at = _precision(x)
+    normal, less = _normal(x)
+    m, k, _ = _mantissa(normal)
+    k = k + less
+    f = m - 1.0
+    s = f / (f + 2.0)
+    half = f * f * 0.5
+    z = s * s
+    tail = s * (half + z * _polynomial("log", z))
+    high, low = at.log_2_exact
+    return _ends_of_logarithm(x, k.fma(high, f - (half - k.fma(low, tail))))
+
+
+def _log(x: Double, doublings: Number | None = None) -> Double:
+    """The logarithm with twice the digits, of a positive number, and of so many times 2 more."""
+    at = _precision(x.high)
+    normal, less = _normal(x.high)
+    m, k, biased = _mantissa(normal)
+    twice_inverse = (
+        (2 * at.bias + 1 - biased) << at.digits
+    ).from_bits()  # 2^(1 - k), since 2^-k may be subnormal
+    k = k + less
+    if doublings is not None:
+        k = k + doublings
+    f = m - 1.0
+    below = x.low * 0.5 * twice_inverse
+    sum_ = exact_sum(f, f.constant(2.0))
+    s = Double(f, below) / Double(sum_.high, sum_.low + below)
+    square = exact_product(s.high, s.high)
+    z = Double(square.high, (s.high + s.high).fma(s.low, square.low))
+    two_thirds = _split(Fraction(2, 3), at.dtype, 2)
+    c = ordered_sum(f.constant(two_thirds[0]), z.high * _polynomial("log, third term", z.high))
+    c = Double(c.high, c.low + two_thirds[1])
+    w = _product(z, c)
+    w = _product(s, w)
+    total = ordered_sum(s.high + s.high, w.high)
+    low = total.low + (w.low + (s.low + s.low))
+    high_part, low_part = at.log_2_exact
+    whole = ordered_sum(k * high_part, total.high)
+    return ordered_sum(whole.high, k.fma(low_part, whole.low + low))
+
+
+def _product(x: Double, y: Double) -> Double:
+    found = exact_product(x.high, y.high)
+    return Double(found.high, x.high.fma(y.low, x.low.fma(y.high, found.low)))
+
+
+def log1p(x: Number) -> Number:
+    at = _precision(x)
+    found = _log(exact_sum(x, x.constant(1.0))).rounded()
+    found = _ends_of_logarithm(x + 1.0, found)
+    return (abs(x) < 0.25 * 2.0**-at.digits).select(x, found)
+
+
+def pow(x: Number, y: Number) -> Number:
+    size = abs(x)
+    logarithm = _log(Double(size, size.constant(0.0)))
+    high = _ends_of_logarithm(size, logarithm.high)
+    product = y * high
+    bounded = _bounded(product)
+    low = y.fma(high, -product) + y * logarithm.low
+    low = product.equals(bounded).select(low, 0.0)
+    part, whole = _exponent(bounded, low)
+    found = _scaled((1.0 + part.high) + part.low, whole)
+    # Signs of negative x.
+    half = y * 0.5
+    is_whole = y.floor().equals(y)
+    odd = is_whole & half.floor().differs(half)
+    sign = odd.select(x.bits() & _sign_bit(x), 0)
+    found = (found.bits() ^ sign).from_bits()
+    undefined = (x < 0.0) & (x > -math.inf) & ~is_whole
+    found = undefined.select(math.nan, found)
+    found = (y.equals(y) & x.equals(x)).select(found, x + y)
+    one = x.equals(1.0) | y.equals(0.0) | (x.equals(-1.0) & abs(y).equals(math.inf))
+    return one.select(1.0, found)
+
+
+def asinh(x: Number) -> Number:
+    at = _precision(x)
+    size = abs(x)
+    z = size * size
+    near = (size * z).fma(_polynomial("asinh", z), size)
+    large = size > at.large
+    squared = exact_product(size, size)
+    sum_ = exact_sum(squared.high, size.constant(1.0))
+    r = root(Double(sum_.high, sum_.low + squared.low))
+    total = exact_sum(size, r.high)
+    low = total.low + r.low
+    found = _log(
+        Double(large.select(size, total.high), large.select(0.0, low)), large.select(size.constant(1.0), 0.0)
+    ).rounded()
+    found = size.equals(math.inf).select(math.inf, found)
+    return (size < 0.5).select(near, found).copysign(x)
+
+
+def acosh(x: Number) -> Number:
+    at = _precision(x)
+    large = x > at.large
+    t = x - 1.0
+    above = exact_sum(x, x.constant(1.0))
+    product = exact_product(t, above.high)
+    r = root(Double(product.high, t.fma(above.low, product.low)))
+    total = exact_sum(x, r.high)
+    low = total.low + r.low
+    found = _log(
+        Double(large.select(x, total.high), large.select(0.0, low)), large.select(x.constant(1.0), 0.0)
+    ).rounded()
+    found = x.equals(math.inf).select(x, found)
+    return (x >= 1.0).select(found, math.nan)
+
+
+def atanh(x: Number) -> Number:
+    size = abs(x)
+    z = size * size
+    near = (size * z).fma(_polynomial("log", z) * 0.5, size)
+    one = size.constant(1.0)
+    above, below = exact_sum(one, size), exact_sum(one, -size)
+    far = _log(above / below).rounded() * 0.5
+    found = (size < 0.171).select(near, far)
+    found = size.equals(1.0).select(math.inf, found)
+    return (size <= 1.0).select(found, math.nan).copysign(x)
+
+
+# Inverse sines and tangents.
+
+
+def _angle(y: Number, x: Number, beyond: Number) -> Number:
+    """The angle of a vector whose components are not negative and not infinite, from the first axis; from the negative one where
+    `beyond`, so that it is from 0 to pi."""
+    at = _precision(y)
+    swapped = y > x
+    short, long_ = swapped.select(x, y), swapped.select(y, x)
+    far = short > long_ * math.tan(math.pi / 8)
+    less, more = exact_sum(short, -long_), exact_sum(long_, short)
+    zero = y.constant(0.0)
+    above = Double(far.select(less.high, short), far.select(less.low, zero))
+    below = Double(far.select(more.high, long_), far.select(more.low, zero))
+    q = above / below
+    z = q.high * q.high
+    low = (q.high * z).fma(_polynomial("atan", z), q.low)
+    # The angle is `eighths` times pi / 4, plus or minus the arc tangent of q.
+    eighths = far.select(y.constant(1.0), 0.0)
+    eighths = swapped.select(2.0 - eighths, eighths)
+    eighths = beyond.select(4.0 - eighths, eighths)
+    minus = swapped ^ beyond
+    high, low = minus.select(-q.high, q.high), minus.select(-low, low)
+    first, second = at.quarter_pi
+    base = eighths * first
+    base_low = eighths.fma(second, eighths.fma(first, -base))
+    total = ordered_sum(base, high)
+    return total.high + (total.low + (low + base_low))
+
+
+def atan2(y: Number, x: Number) -> Number:
+    single = y.dtype == np.float32
+    below, above = abs(x), abs(y)
+    # Infinite components are as large as each other; both zero are none.
+    infinite_x, infinite_y = below.equals(math.inf), above.equals(math.inf)
+    infinite = infinite_x | infinite_y
+    one_or_none = lambda it, size: infinite.select(it.select(size.constant(1.0), 0.0), size)
+    below, above = one_or_none(infinite_x, below), one_or_none(infinite_y, above)
+    below = (below.equals(0.0) & above.equals(0.0)).select(1.0, below)
+    # Sums must not overflow, nor errors of products vanish.
+    longest = (above > below).select(above, below)
+    large, small = (2.0**100, 2.0**-60) if single else (2.0**1000, 2.0**-800)
+    scale = (longest > large).select(
+        y.constant(small), (longest < small).select(y.constant(1 / small), y.constant(1.0))
+    )
+    behind = (x.bits() & _sign_bit(x)).differs(0)
+    found = _angle(above * scale, below * scale, behind)
+    found = (x.equals(x) & y.equals(y)).select(found, x + y)
+    return found.copysign(y)
+
+
+def atan(x: Number) -> Number:
+    size = abs(x)
+    largest = float(np.finfo(x.dtype).max) / 4
+    size = (size > largest).select(largest, size)
+    one = x.constant(1.0)
+    return x.equals(x).select(_angle(size, one, one < 0.0), x).copysign(x)
+
+
+def _arc_sine(x: Number) -> tuple[Number, Double]:
+    """Whether |x| is more than half, and the arc sine of |x|, or of the root of (1 - |x|) / 2 where it is."""
+    size = abs(x)
+    far = size > 0.5
+    z = far.select((1.0 - size) * 0.5, size * size)
+    s = root(Double(z, z.constant(0.0)))
+    s = Double(far.select(s.high, size), far.select(s.low, 0.0))
+    return far, Double(s.high, (s.high * z).fma(_polynomial("asin", z), s.low))
+
+
+def asin(x: Number) -> Number:
+    high, low = _precision(x).half_pi[:2]
+    far, angle = _arc_sine(x)
+    total = ordered_sum(x.constant(high), angle.high * -2.0)
+    beyond = total.high + (total.low + (low - angle.low * 2.0))
+    return far.select(beyond, angle.rounded()).copysign(x)
+
+
+def acos(x: Number) -> Number:
+    at = _precision(x)
+    far, angle = _arc_sine(x)
+    negative = x < 0.0
+    # pi / 2 - asin x near zero; 2 asin of the root near 1, and pi less that near -1.
+    near_size = negative.select(-angle.high, angle.high)
+    near_low = negative.select(-angle.low, angle.low)
+    near = ordered_sum(x.constant(at.half_pi[0]), -near_size)
+    near = near.high + (near.low + (at.half_pi[1] - near_low))
+    twice = Double(angle.high * 2.0, angle.low * 2.0)
+    back = ordered_sum(x.constant(at.pi[0]), -twice.high)
+    back = back.high + (back.low + (at.pi[1] - twice.low))
+    return far.select(negative.select(back, twice.rounded()), near)
+
+
+def cbrt(x: Number) -> Number:
+    at = _precision(x)
+    size = abs(x)
+    normal, less = _normal(size)
+    m, k, _ = _mantissa(normal)
+    k = k + less
+    third = (k * (1 / 3) + at.to_whole) - at.to_whole
+    m = m * _power_of_two(k - third * 3.0)  # between 0.35 and 2.83
+    found = m.fma(m.fma(-0.0956, 0.5944), 0.4889)
+    for _ in range(2 if at.dtype == np.float32 else 3):
+        cube = found * found * found
+        found = found * ((cube + (m + m)) / ((cube + cube) + m))
+    square = exact_product(found, found)
+    cube = _product(square, Double(found, found.constant(0.0)))
+    left = (cube.high - m) + cube.low
+    found = found - left / (square.high * 3.0)
+    found = found * _power_of_two(third)
+    same = size.equals(0.0) | size.equals(math.inf)
+    return x.equals(x).select(same.select(size, found), x).copysign(x)
+
+
+FUNCTIONS: dict[str, Callable[..., Number]] = {
+    f.__name__: f
+    for f in (sin, cos, tan, exp, expm1, log, log1p, pow, tanh, sinh, cosh, asin, acos, atan, atan2, asinh, acosh, atanh, cbrt)
+}  # fmt: skip
+
+
+def write(name: str, code: Instructions, operands: Sequence[str], dtype) -> str:
+    """Emit a function of registers of one type, and name the result."""
+    return FUNCTIONS[name](*(Number(code, x, dtype) for x in operands)).name
