@@ -32,6 +32,8 @@ from pathlib import Path
 
 
 HERE = Path(__file__).resolve().parent
+#: For which the assembler compiles.
+DEVICE = "sm_90"
 sys.path[:0] = [str(HERE.parent)]
 
 import jax  # noqa: E402
@@ -168,7 +170,7 @@ class Fused:
     """A compiled program of one kernel, and what there may be after it.
 
     - `registers`, `spilled`: of a thread of the kernel, and the bytes that it stores and loads for want of registers.
-    - `seconds`: that it took to trace, simplify and compile.
+    - `seconds`: that it took to trace, simplify, compile and assemble.
     """
 
     program: Program
@@ -184,35 +186,43 @@ def fused(operation: str, robot: str, batch: int, device, specialized: bool = Fa
     in_one_kernel = lambda *args: mapped("gpu_program", lambda args: function(*args), args, True, _refused)
     start = time.perf_counter()
     lowered = jax.jit(in_one_kernel, in_shardings=device, out_shardings=device).lower(*shapes)
-    with tempfile.TemporaryDirectory() as folder:
-        compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
-        seconds = time.perf_counter() - start
-        # The kernel's name differs between versions of JAX; nothing beside it is as long.
-        kernel = max(Path(folder).glob("*.ptx"), key=lambda path: path.stat().st_size)
-        registers, spilled = assembled(kernel)
+    compiled = lowered.compile()
+    seconds = time.perf_counter() - start
+    registers, spilled, assembling = assembled(kernel_in(lowered.as_text()))
     program = Program(compiled.as_text())
     rounds = STEPS if operation == "rollout" else 1
     program.traffic += batch * rounds * spilled
-    return Fused(program, registers, spilled, seconds)
+    return Fused(program, registers, spilled, seconds + assembling)
 
 
 def _refused(*_):
     raise AssertionError("what is asked for is a kernel")
 
 
-def assembled(kernel: Path) -> tuple[int, int]:
-    """The registers that the assembler gives a thread, and the bytes that it spills, stores and loads."""
+def kernel_in(program: str) -> str:
+    """The kernel in a program, in the language of the assembler."""
+    (found,) = re.findall(r'kernel_data = "((?:[^"\\]|\\.)*)"', program)
+    return re.sub(r"\\([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), found)
+
+
+def assembled(kernel: str) -> tuple[int, int, float]:
+    """The registers that the assembler gives a thread, the bytes that it spills, stores and loads, and the seconds it took."""
     places = [Path(folder) / "nvidia" / "cuda_nvcc" / "bin" for folder in sys.path]
     assembler = shutil.which("ptxas", path=os.pathsep.join(map(str, [*places, *os.get_exec_path()])))
     if assembler is None:
         raise SystemExit("error: there is no ptxas; see the top of this file")
-    command = [assembler, "-v", "--gpu-name", "sm_90a", "-o", str(kernel.with_suffix(".cubin")), str(kernel)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(kernel)
+        command = [assembler, "-v", "--gpu-name", DEVICE, "-o", f"{folder}/kernel.cubin", str(source)]
+        start = time.perf_counter()
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        seconds = time.perf_counter() - start
     registers = re.search(r"Used (\d+) registers", told)
     assert registers is not None
-    planned = re.findall(r"(?:ld|st)\.local\.f(\d+) [^;]*\bstack\+", kernel.read_text())
+    planned = re.findall(r"(?:ld|st)[.\w]*\.local\.[bfu](\d+)", kernel)
     left_over = map(int, re.findall(r"(\d+) bytes spill", told))
-    return int(registers[1]), sum(int(bits) // 8 for bits in planned) + sum(left_over)
+    return int(registers[1]), sum(int(bits) // 8 for bits in planned) + sum(left_over), seconds
 
 
 def main() -> None:

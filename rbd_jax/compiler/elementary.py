@@ -240,7 +240,7 @@ def _sign_bit(x: Number) -> int:
 def _of_large(slow: Number, size: Number, rest: Double, quarters: Number) -> list[Number]:
     """Quarter turns of large numbers, one by one, and where a number is not large what was found."""
     code, single = size.code, size.dtype == np.float32
-    code.declared.add(_PAYNE_AND_HANEK)
+    code.declared.update(_PAYNE_AND_HANEK)
 
     def turns(x: str) -> list[str]:
         if single:
@@ -276,10 +276,6 @@ def _payne_and_hanek() -> str:
     high, low = (f"0x{np.float64(x).view(np.uint64):016X}" for x in _split(_PI / 2, np.dtype(np.float64), 2))
     return f"""
 @rbd_jax_two_over_pi = internal constant [{words} x i64] [{entries}]
-declare i64 @llvm.fshl.i64(i64, i64, i64)
-declare i128 @llvm.fshl.i128(i128, i128, i128)
-declare i128 @llvm.ctlz.i128(i128, i1)
-declare double @llvm.fma.f64(double, double, double)
 define internal {_TURNS} @rbd_jax_quarter_turns(double %x) noinline {{
   %bits = bitcast double %x to i64
   %field = lshr i64 %bits, 52
@@ -349,7 +345,13 @@ define internal {_TURNS} @rbd_jax_quarter_turns(double %x) noinline {{
 }}"""
 
 
-_PAYNE_AND_HANEK = _payne_and_hanek()
+_PAYNE_AND_HANEK = [
+    _payne_and_hanek(),
+    "declare i64 @llvm.fshl.i64(i64, i64, i64)",
+    "declare i128 @llvm.fshl.i128(i128, i128, i128)",
+    "declare i128 @llvm.ctlz.i128(i128, i1)",
+    "declare double @llvm.fma.f64(double, double, double)",
+]
 
 
 # Exponentials.

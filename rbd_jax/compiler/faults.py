@@ -34,22 +34,22 @@ def why_no_kernels(platform: str) -> str | None:
         return _warned(
             f"they are not tested with {', '.join(others)}. Set {SWITCH}=1 to have them all the same, or install a tested version"
         )
-    if platform == "cpu":
-        return _of_processors()
-    return None
+    if not is_compiled_here():
+        return "llvmlite is not installed"
+    # What is compiled for a device that is not here cannot be tried.
+    is_here = jax.default_backend() == ("gpu" if platform == "cuda" else platform)
+    return _checked(platform) if is_here else None
 
 
 @functools.cache
-def _of_processors() -> str | None:
+def _checked(platform: str) -> str | None:
     """Returns None if a small kernel agrees with NumPy, else the reason."""
-    if not is_compiled_here():
-        return "llvmlite is not installed"
     x = np.linspace(-2.0, 2.0, 11).astype(np.float32)
     function = lambda x: jax.numpy.sin(x) * jax.numpy.sqrt(x * x + 1) - x / 3
     try:
         with jax.ensure_compile_time_eval():
             closed = jax.make_jaxpr(function)(x[0])
-            run = jax.jit(lambda x: Kernel("self-check", closed, 0, (False,))([], [x], "cpu"))
+            run = jax.jit(lambda x: Kernel("self-check", closed, 0, (False,))([], [x], platform))
             (found,) = run(x)
         right = np.allclose(found, np.sin(x) * np.sqrt(x * x + 1) - x / 3, rtol=1e-5, atol=1e-6)
     except Exception as error:

@@ -14,7 +14,7 @@ from .compat import place_of
 from .expressions import Scalars
 from .jaxprs import PROGRAMS, aval_of, entries, of_scan, opened
 from .scalarize import UNROLLED, Interpreter
-from .schedule import NoKernel, Piece, placed
+from .schedule import NoKernel, Piece
 
 
 #: A loop stays a loop if unrolled it would work on more entries of arrays than these; if it cannot stay one, up to so many more
@@ -228,7 +228,7 @@ class Fusing(Interpreter):
             for x, aval in zip(results[len(same) :], closed.out_avals[len(same) :], strict=True)
         ]
         found = [x for x in returned if isinstance(x, Rows)]
-        piece = Piece(of_round, carried, placed([x.nodes for x in found]))
+        piece = Piece(of_round, [*carried, *(node for x in found for node in x.nodes.reshape(-1).tolist())])
         loop = Loop(length, params["reverse"], piece, start, carried, kinds, found, piece.outer())
         ends = iter(self.scalars.loop(loop))
         self.loops.append(loop)

@@ -12,7 +12,7 @@ from .compat import place_of
 from .cpu.xla_ffi import is_available as is_compiled_here
 from .dependence import dependent_results, ends_apart, of_rounds
 from .fusing import stays
-from .gpu.instructions import is_available
+from .gpu.thread import is_available
 from .jaxprs import PROGRAMS, aval_of, entries, longest_product, of_solve, opened, programs_of
 from .scalarize import UNROLLED, Interpreter
 from .schedule import KINDS

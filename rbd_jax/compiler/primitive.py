@@ -36,7 +36,7 @@ def mapped(
 
     What is used from around it is known, and folds into a kernel, or traced, and is read by it.
 
-    - `how`: with True it is a kernel, with "interpret" that of a GPU, run step by step by XLA on any device. With None it is what
+    - `how`: with True it is a kernel, with "interpret" that of a GPU, run on a processor. With None it is what
       `otherwise` makes of it where there is no kernel, or where that is not worth it.
 
     >>> from rbd_jax import compiler
@@ -199,15 +199,15 @@ class Mapped:
     def on(self, platform: str | None, *args) -> list:
         """The results, as they are computed on a platform."""
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
-        if self.how == "interpret":
-            return self._kernel()(shared, samples, "interpret")
+        if self.how == "interpret" and platform != "cpu":
+            raise NoKernel(f'{self.owner}: with fused="interpret" the kernel of a GPU runs on a processor')
         if platform is None or not is_kernel(platform):
             fault = "there are none where this is compiled for"
         else:
             fault = faults.why_no_kernels(platform)
         if platform is not None and fault is None and (self.how or is_worth_it(self, platform)):
             try:
-                return self._kernel()(shared, samples, platform)
+                return self._kernel()(shared, samples, "interpret" if self.how == "interpret" else platform)
             except NoKernel:
                 if self.how:
                     raise

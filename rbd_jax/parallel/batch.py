@@ -70,7 +70,7 @@ def batch_map(
       is made after the kernel. What is infinite or NaN in a sample makes the same results so as with `jax.vmap`; only what
       overflows, or is a division by zero, on the way from finite numbers may not, where it is multiplied by a known zero.
       Sorting, random keys, libraries of matrices, places that depend on the sample and loops whose length does have no kernel.
-      `"interpret"` runs that of a GPU step by step on any device, to try it out.
+      `"interpret"` runs that of a GPU on a processor, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.

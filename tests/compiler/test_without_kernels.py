@@ -30,9 +30,9 @@ def function(x):
 def nothing_told(monkeypatch):
     """As in a process that begins."""
     monkeypatch.setattr(faults, "_told", set())
-    faults._of_processors.cache_clear()
+    faults._checked.cache_clear()
     yield
-    faults._of_processors.cache_clear()
+    faults._checked.cache_clear()
 
 
 def told(run):

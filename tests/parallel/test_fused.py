@@ -1,4 +1,4 @@
-"""A function of one sample as one kernel: what `vmap` gives, step by step, and as instructions of a GPU or of a processor."""
+"""A function of one sample as one kernel: what `vmap` gives, of a GPU, run on a processor, and of what this runs on."""
 
 import functools
 import re
@@ -12,9 +12,9 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax.compiler import faults, kernel as fused, policy as choice, primitive as mapped
+from rbd_jax.compiler import faults, policy as choice, primitive as mapped
 from rbd_jax.compiler.cpu import routine as machine_code, xla_ffi as foreign
-from rbd_jax.compiler.gpu import instructions as of_gpu
+from rbd_jax.compiler.gpu import registers, thread as threads
 
 
 X = np.random.default_rng(0).normal(size=(5, 4))
@@ -80,10 +80,11 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["interpret", True], ids=["step by step", "instructions"])
+@pytest.fixture(scope="module", params=["interpret", True], ids=["threads", "vectors"])
 def how(request):
-    if request.param is True and jax.default_backend() == "cpu":
-        pytest.importorskip("llvmlite")
+    pytest.importorskip("llvmlite")
+    if request.param == "interpret" and jax.default_backend() != "cpu":
+        pytest.skip("runs on processors")
     return request.param
 
 
@@ -405,7 +406,7 @@ def test_what_fused_is_not(unchecked):
 
 @pytest.mark.skipif("jax.default_backend() == 'gpu'")
 def test_without_a_compiler_it_is_refused(monkeypatch):
-    monkeypatch.setattr(faults, "_of_processors", lambda: "llvmlite is not installed")
+    monkeypatch.setattr(faults, "_checked", lambda platform: "llvmlite is not installed")
     with pytest.raises(
         ValueError, match="batch_map: there are no fused kernels: llvmlite is not .*; leave fused out"
     ):
@@ -421,65 +422,6 @@ def test_over_several_devices(how):
 # Instructions.
 
 
-def carried_out(instructions, values, memory):
-    """What instructions leave behind, done by numpy one after the other.
-
-    - `values`: of the scalars that they are given. `memory`: for each source, (samples, entries).
-    """
-    registers = dict(enumerate([values[x] for x in instructions.given], len(instructions.kinds)))
-    registers = {
-        f"${number}": np.asarray(x).astype(int if x.dtype == bool else x.dtype)
-        for number, x in registers.items()
-    }
-    first = len(instructions.kinds) + len(instructions.given)
-    stack = {}
-    arrays = {f"${first + number}": memory[source] for number, source in enumerate(instructions.memory)}
-    comparisons = {
-        "eq": np.equal,
-        "neu": np.not_equal,
-        "ne": np.not_equal,
-        "lt": np.less,
-        "le": np.less_equal,
-    }
-    comparisons |= {"gt": np.greater, "ge": np.greater_equal}
-    do = {
-        "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
-        "sqrt": np.sqrt, "max": np.maximum, "min": np.minimum, "mov": np.copy, "and": np.logical_and, "or": np.logical_or,
-        "not": np.logical_not, "testp": np.isfinite,
-        "cvt": lambda x: {"rmi": np.floor, "rpi": np.ceil, "rni": np.rint}[rest[0]](x),
-        "selp": lambda a, b, which: np.where(which, a, b), "ld": np.copy,
-    }  # fmt: skip
-
-    def place(name):
-        array, offset = name[1:-1].split("+")
-        return arrays[array][:, int(offset) // arrays[array].itemsize]
-
-    def value(name):
-        if name.startswith("["):
-            return place(name)
-        if name.startswith("0f"):
-            return np.uint32(int(name[2:], 16)).view(np.float32)
-        if name.startswith("0d"):
-            return np.uint64(int(name[2:], 16)).view(np.float64)
-        return int(name) if name.isdigit() else registers[name]
-
-    for operation, result, operands in re.findall(r"^([a-z][\w.]*) (\S+), (.*);$", instructions.text, re.M):
-        first, *rest = operation.split(".")
-        if operation.startswith("st.local"):
-            stack[result] = value(operands)
-            continue
-        if operation.startswith("ld.local"):
-            registers[result] = stack[operands]
-            continue
-        if first == "st":
-            place(result)[:] = value(operands)
-            continue
-        function = comparisons[rest[0]] if first == "setp" else do[first]
-        with np.errstate(all="ignore"):
-            registers[result] = function(*map(value, operands.split(", ")))
-    return {node: registers[f"${number}"] for number, node in enumerate(instructions.leaving)}
-
-
 def everything(x, y):
     for _ in range(3):  # much at once
         powers = [x * y + number for number in range(4)]
@@ -490,46 +432,67 @@ def everything(x, y):
     return jnp.where(inside, jnp.maximum(x, y) * 2 + jnp.minimum(y, 1), other), inside
 
 
+def in_a_loop(x, y):
+    step = lambda carry, row: ((carry[1] * y, carry[0] - row * x, carry[2] + carry[0]), carry[0] * row)
+    return lax.scan(step, (x, y, x * y), jnp.linspace(-0.1, 0.1, 300, dtype=x.dtype))
+
+
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
-    """Not a number among them; with registers for all, and with few."""
+@pytest.mark.parametrize("function", [everything, in_a_loop])
+def test_registers_of_threads(function, dtype, few, monkeypatch):
+    """Not a number among them; with registers for all, and with few, so that most numbers wait in memory."""
     if few:  # room for four numbers
-        monkeypatch.setattr(of_gpu, "REGISTERS", np.dtype(dtype).itemsize)
-    one = jax.ShapeDtypeStruct((), dtype)
-    closed = jax.make_jaxpr(everything)(one, one)
-    kernel = fused.Kernel("a test", closed, 0, (False,) * len(closed.out_avals))
+        monkeypatch.setattr(registers, "REGISTERS", np.dtype(dtype).itemsize)
+    planned = []
+    monkeypatch.setattr(threads, "plan", lambda *given: planned.append(registers.plan(*given)) or planned[-1])
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
-    scalars, values = kernel.piece.scalars, {}
-    memory = {
-        ("sample", 0, ()): x[:, None],
-        ("sample", 1, ()): y[:, None],
-        ("written", 0): np.zeros((200, 1), dtype),
-    }
-    levels, written = kernel.piece.in_levels
-    for others, instructions in levels:
-        for node in others:
-            if scalars.operation[node] != "constant":
-                primitive, params = scalars.extra[node]
-                operands = [values.get(x, scalars.value(x)) for x in scalars.arguments[node]]
-                operands = [
-                    np.asarray(x, scalars.dtype[node]) for x, node in zip(operands, scalars.arguments[node])
-                ]
-                values[node] = np.asarray(primitive.bind(*np.broadcast_arrays(*operands), **dict(params)))
-        values |= carried_out(instructions, values, memory)
-    expected = jax.jit(jax.vmap(everything))(x, y)
-    np.testing.assert_allclose(memory["written", 0][:, 0], expected[0], rtol=1e-6)
-    ((number, _, node),) = written
-    assert number == 1
-    np.testing.assert_array_equal(values[node] != 0, expected[1])
-    assert few == any("ld.local" in instructions.text for _, instructions in levels)
+    found = rbd.batch_map(function, fused="interpret")(x, y)
+    assert_same(found, jax.jit(jax.vmap(function))(x, y), 1e-5 if dtype == jnp.float32 else 1e-13)
+    assert few == any(map(registers.moves, planned))
 
 
 FUNCTIONS_OF_NUMBERS = [
     jnp.exp, jnp.log, jnp.sin, jnp.cos, jnp.tan, jnp.arcsin, jnp.arccos, jnp.arctan, jnp.sinh, jnp.cosh, jnp.tanh, jnp.arcsinh,
     jnp.arctanh, jnp.cbrt, jnp.log1p, jnp.expm1, jnp.sqrt, jnp.abs, jnp.sign, jnp.square, lax.rsqrt, jnp.isfinite,
 ]  # fmt: skip
+
+
+def kernel_for_a_gpu(function, *batch):
+    """What NVIDIA's assembler reads, and how many arrays its operation has; None if there is no kernel."""
+    mapped = jax.jit(rbd.batch_map(function, fused=True)).trace(*batch)
+    program = mapped.lower(lowering_platforms=("cuda",)).as_text()
+    kernels = re.findall(r'kernel_data = "((?:[^"\\]|\\.)*)"', program)
+    if not kernels:
+        return None
+    (call,) = re.findall(r"stablehlo.custom_call @__gpu\$xla.gpu.ptx.*", program)
+    (types,) = re.findall(r" : \(.*?\) -> .*$", call)
+    return kernels[0], types.count("tensor<")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_kernels_for_a_device_that_is_not_here(name):
+    """Compiled as far as this machine can, with an argument for each array."""
+    pytest.importorskip("llvmlite")
+    function, batch = FUNCTIONS[name]
+    found = kernel_for_a_gpu(function, *batch)
+    assert (found is None) == (name == "what is the same for all")
+    if found is not None:
+        kernel, arrays = found
+        assert kernel.count(".param .u64 .ptr .global .align 16") == arrays
+        assert ".visible .entry" in kernel and ".maxntid 32" in kernel
+        assert f".target {threads.DEVICE}" in kernel
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_operations_of_gpus(dtype):
+    """Each becomes instructions: nothing is left that would have to be called."""
+    pytest.importorskip("llvmlite")
+    all_of_them = lambda x: [function(x) for function in FUNCTIONS_OF_NUMBERS]
+    found = kernel_for_a_gpu(all_of_them, np.ones(40, dtype))
+    assert found is not None
+    assert re.findall(r"\.extern .*", found[0]) == []
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])

@@ -11,18 +11,16 @@ instructions grows faster than their length.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal
 
 import jax
 import numpy as np
 
-from ..expressions import Scalars
-from ..fusing import Loop
 from ..instructions import TYPES, Instructions
-from ..llvm import converted, write
+from ..llvm import converted
 from ..schedule import Piece, depth_first
+from ..writer import Result, Round, Saved, Writer
 from .threads import LEAST, count
 from .xla_ffi import compiled, function, register_bytes
 
@@ -31,133 +29,52 @@ from .xla_ffi import compiled, function, register_bytes
 LONG, PART, VERY_LONG = 20_000, 2_500, 130_000
 
 
-class Saved(NamedTuple):
-    """What is in memory, from one part to another: in which place, and of which type it is to LLVM."""
-
-    slot: int
-    type: str
-
-
-class Result(NamedTuple):
-    """An array that is written.
-
-    - `size`: so many numbers of a sample.
-    - `layout`: as rows, of a sample's numbers each, written one by one; as rows that are columns first, of the lanes' numbers
-      each, and turned over when all are there; or as a sum, a column that is added to.
-    """
-
-    shape: tuple[int, ...]
-    size: int
-    dtype: np.dtype
-    layout: Literal["rows", "columns", "sum"]
-
-    @property
-    def type(self) -> str:
-        """Of a number in memory, to LLVM."""
-        return "i32" if self.dtype == bool else TYPES[np.dtype(self.dtype)]
-
-    def column_bytes(self, lanes: int) -> int:
-        """Those of all columns."""
-        return self.size * lanes * (4 if self.dtype == bool else np.dtype(self.dtype).itemsize)
-
-
-Stores = dict[int, list[tuple[int, int, int]]]
-
-#: A value in a function, by its name, or in memory.
-Place = str | Saved
-
-
-@dataclass
-class _Round:
-    """A program of scalars that is written: all of it, or a round of a loop.
-
-    - `nodes`: what is worked out, in order; `wanted` what of it is used after.
-    - `stores`: where scalars are written: (result, place, how far that moves with each round).
-    - `carried`, `outer`: what a loop carries, and what it uses from around it; `rounds` the numbers of the rounds of all loops
-      that it is in.
-    - `names`: of what is in registers, and `saved` what is in memory.
-    """
-
-    scalars: Scalars
-    nodes: Sequence[int]
-    wanted: Sequence[int] = ()
-    stores: Stores = field(default_factory=dict)
-    carried: Sequence[Place] = ()
-    outer: dict[int, Place] = field(default_factory=dict)
-    rounds: tuple[Place, ...] = ()
-    names: dict[int, str] = field(default_factory=dict)
-    saved: dict[int, Saved] = field(default_factory=dict)
-
-    def __post_init__(self):
-        self.entries: dict[int, list[int]] = {}
-        """What loops end with, of each."""
-        for node in self.nodes:
-            if self.scalars.operation[node] == "entry":
-                self.entries.setdefault(self.scalars.arguments[node][0], []).append(node)
-        apart = ("constant", "input", "entry")
-        self.work = [node for node in self.nodes if self.scalars.operation[node] not in apart]
-
-
-class Routine:
-    """Scalars as machine code.
-
-    - `kernel`: what is worked out, and what of it is written.
-    - `sizes`: of each array that is read, by kind and number, how many numbers a sample has (or all samples share), and their
-      type.
-    - `lanes`: so many samples at a time.
-    """
+class Routine(Writer):
+    """Scalars as machine code: of each a vector, with a sample in each lane."""
 
     def __init__(self, kernel, sizes: dict[tuple, tuple[int, np.dtype]]):
-        self.sizes = sizes
-        self.results = [
-            Result(nodes.shape, nodes.size, kind, "sum" if is_sum else "columns" if columns else "rows")
-            for (nodes, kind, is_sum), columns in zip(kernel.stored, kernel.in_columns, strict=True)
-        ]
-        self.results += [
-            Result((x.length, *x.nodes.shape), x.length * x.nodes.size, x.dtype, "rows") for x in kernel.rows
-        ]
-        self.rows_at = {id(x): number for number, x in enumerate(kernel.rows, len(kernel.stored))}
-        single = all(np.dtype(x.dtype).itemsize <= 4 for x in self.results)
-        single = single and all(dtype.itemsize <= 4 for _, dtype in sizes.values())
+        kinds = [x.dtype for x in kernel.rows] + [kind for _, kind, _ in kernel.stored]
+        single = all(np.dtype(kind).itemsize <= 4 for kind in (*kinds, *(kind for _, kind in sizes.values())))
         self.lanes = register_bytes() // (4 if single else 8)
         self.slot_bytes = self.lanes * 8  # of the widest vector there is
+        super().__init__(kernel, sizes, self.lanes, "chunk")
         self.length = len(kernel.piece.nodes)
         # Samples of a range: chunks of lanes, of which each works out so many scalars.
         self.least = self.lanes * -(-LEAST // max(_work(kernel.piece), 1))
-        self.declared: set[str] = set()
         self.parts: list[str] = []
         self.begin: list[str] = []
-        self.free: list[int] = []
         self.pointers = {name: Saved(slot, "ptr") for slot, name in enumerate(self._pointers())}
         self.slots = len(self.pointers) + 1
         self.valid = Saved(self.slots - 1, f"<{self.lanes} x i1>")
-        self.main = self.code = Instructions(self.lanes, "chunk", self.declared)
-        stores = _places((number, nodes, 0) for number, (nodes, *_) in enumerate(kernel.stored))
-        self._write_round(_Round(kernel.scalars, kernel.piece.nodes, stores=stores))
+        self.main = self.code
+        self.write_all(kernel)
         for number, x in enumerate(self.results):
             if x.layout == "columns":
                 self._turned(number)
         self.text = self._whole()
         self.name = "rbd_jax_" + hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
+    def layout(self, is_sum: bool, columns: bool) -> Literal["rows", "columns", "sum"]:
+        """Columns are turned over when all are there."""
+        return "sum" if is_sum else "columns" if columns else "rows"
+
     # Rounds.
 
-    def _write_round(self, given: _Round) -> None:
+    def write_round(self, given: Round) -> None:
         """Work everything out, in parts if it is much."""
-        ready = [node for node in given.stores if given.scalars.operation[node] in ("constant", "input")]
         if len(given.work) <= LONG:
-            self._write_part(given, given.work, ready)
+            super().write_round(given)
         else:
-            self._write_in_parts(given, ready)
+            self._write_in_parts(given)
 
-    def _write_in_parts(self, given: _Round, ready: Sequence[int]) -> None:
+    def _write_in_parts(self, given: Round) -> None:
         """Work everything out in functions, which find in memory what is from around them, or of those before them."""
         nodes = self._depth_first(given)
         size = -(-len(nodes) // -(-len(nodes) // PART))
         groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
         last = self._last_uses(given, groups)
         vector = lambda node: self.code.type(given.scalars.dtype[node])
-        place = lambda x, kind: x if isinstance(x, Saved) else self._save(x, kind)
+        place = lambda x, kind: x if isinstance(x, Saved) else self.save(x, kind)
         around = {
             given.scalars.extra[node]: node
             for node in given.nodes
@@ -165,7 +82,7 @@ class Routine:
         }
         carried = {at: vector(node) for (source, at), node in around.items() if source[0] == "carry"}
         outer = {at: vector(node) for (source, at), node in around.items() if source[0] == "outer"}
-        inner = _Round(
+        inner = Round(
             given.scalars,
             given.nodes,
             stores=given.stores,
@@ -178,11 +95,11 @@ class Routine:
         for number, group in enumerate(groups):
             caller, self.code = self.code, Instructions(self.lanes, "entry", self.declared)
             inner.names = {}
-            self._write_part(inner, group, () if number else ready)
+            self.write_part(inner, group, () if number else given.ready)
             made = [node for loop in group for node in (loop, *inner.entries.get(loop, ()))]
             for node in made:
                 if last.get(node, -1) > number:
-                    inner.saved[node] = self._save(self._value(inner, node), vector(node))
+                    inner.saved[node] = self.save(self.value(inner, node), vector(node))
             name = f"part{len(self.parts)}"
             lines = "\n  ".join(self.code.lines)
             self.parts.append(
@@ -196,23 +113,14 @@ class Routine:
         self.free += [x.slot for x in before]
         given.saved.update(inner.saved)
 
-    def _write_part(self, given: _Round, nodes: Iterable[int], ready: Iterable[int]) -> None:
-        """Work some out, and write what is to be: of these, and of what is there already."""
-        for node in ready:
-            self._store(given, node)
-        for node in nodes:
-            self._write_scalar(given, node)
-            for made in (node, *given.entries.get(node, ())):
-                self._store(given, made)
-
-    def _depth_first(self, given: _Round) -> list[int]:
+    def _depth_first(self, given: Round) -> list[int]:
         """What is worked out in an order in which less of it waits: parts hand on a third of what they do in the traced one."""
         scalars, work = given.scalars, set(given.work)
         loops = (node for node in given.work if scalars.operation[node] == "loop")
         ordered = depth_first(scalars.arguments, [*given.stores, *given.wanted, *loops])
         return [node for node in ordered if node in work]
 
-    def _last_uses(self, given: _Round, groups: Sequence[Sequence[int]]) -> dict[int, int]:
+    def _last_uses(self, given: Round, groups: Sequence[Sequence[int]]) -> dict[int, int]:
         """In which part each scalar is used last."""
         last = {
             x: number
@@ -222,122 +130,16 @@ class Routine:
         }
         return last | dict.fromkeys(given.wanted, len(groups))
 
-    def _save(self, name: str, kind: str) -> Saved:
-        """Put a value of this function where others find it."""
-        slot = self.free.pop() if self.free else self.slots
-        self.slots = max(self.slots, slot + 1)
-        at = self._slot(slot)
-        self.code.lines.append(f"store {kind} {name}, ptr {at}")
-        return Saved(slot, kind)
-
-    def _slot(self, slot: int) -> str:
-        return self.code.new(f"getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
-
-    def _here(self, x: Place) -> str:
-        """The name of a value in this function."""
-        if isinstance(x, str):
-            return x
-        found = self.code.known.get(x)
-        if found is None:
-            found = self.code.known[x] = self.code.new(f"load {x.type}, ptr {self._slot(x.slot)}")
-        return found
-
-    # Scalars.
-
-    def _value(self, given: _Round, node: int) -> str:
-        """A scalar's name in this function."""
-        number = given.scalars.value(node)
-        if number is not None:
-            return self.code.constant(number, given.scalars.dtype[node])
-        if node not in given.names:
-            if given.scalars.operation[node] == "input":
-                given.names[node] = self._given(given, node)
-            else:
-                return self._here(given.saved[node])
-        return given.names[node]
-
-    def _write_scalar(self, given: _Round, node: int) -> None:
-        scalars = given.scalars
-        operation, extra = scalars.operation[node], scalars.extra[node]
-        if operation == "loop":
-            self._loop(given, node, extra)
-            return
-        operands = scalars.arguments[node]
-        divisor = scalars.value(operands[1]) if len(operands) == 2 else None
-        given.names[node] = write(
-            self.code,
-            operation,
-            [self._value(given, x) for x in operands],
-            [scalars.dtype[x] for x in operands],
-            scalars.dtype[node],
-            extra,
-            divides=divisor is not None and divisor not in (0, -1),  # of the least number -1 is one too many
-        )
-
-    def _loop(self, given: _Round, node: int, loop: Loop) -> None:
-        """A loop that stays one. What it uses from around it are values of the code around it."""
-        count, arguments = len(loop.start), given.scalars.arguments[node]
-        start = [self._value(given, x) for x in arguments[:count]]
-        outer = [self._value(given, x) for x in arguments[count:]]
-        code = self.code
-        code.loops += 1
-        number, before, lines = code.loops, code.block, code.lines
-        code.lines, code.block = [], f"loop{number}"
-        last = f"sub i64 {loop.length - 1}, %i{number}" if loop.reverse else f"add i64 %i{number}, 0"
-        rows = ((self.rows_at[id(x)], x.nodes, x.nodes.size) for x in loop.rows)
-        inner = _Round(
-            loop.piece.scalars,
-            loop.piece.nodes,
-            wanted=loop.carried,
-            stores=_places(rows),
-            carried=[f"%c{number}_{i}" for i in range(count)],
-            outer=dict(zip(loop.outer, outer, strict=True)),
-            rounds=(*given.rounds, code.new(last)),
-        )
-        self._write_round(inner)
-        ends, body, after = [self._value(inner, x) for x in loop.carried], code.lines, code.block
-        code.lines = lines
-        lines.append(f"br label %loop{number}")
-        lines.append(f"loop{number}:")
-        lines.append(f"%i{number} = phi i64 [0, %{before}], [%j{number}, %{after}]")
-        for i, kind in enumerate(loop.kinds):
-            lines.append(
-                f"%c{number}_{i} = phi {code.type(kind)} [{start[i]}, %{before}], [{ends[i]}, %{after}]"
-            )
-        lines += body
-        lines.append(f"%j{number} = add i64 %i{number}, 1")
-        lines.append(f"%m{number} = icmp slt i64 %j{number}, {loop.length}")
-        lines.append(f"br i1 %m{number}, label %loop{number}, label %after{number}")
-        lines.append(f"after{number}:")
-        code.block = f"after{number}"
-        for entry in given.entries.get(node, ()):
-            given.names[entry] = ends[given.scalars.extra[entry]]
-
     # Memory.
 
-    def _given(self, given: _Round, node: int) -> str:
-        source, place = given.scalars.extra[node]
-        if source[0] == "carry":
-            return self._here(given.carried[place])
-        if source[0] == "outer":
-            return self._here(given.outer[place])
-        return self._read(given, source, place, given.scalars.dtype[node])
-
     def _pointer(self, name: str) -> str:
-        return name if self.code is self.main else self._here(self.pointers[name])
+        return name if self.code is self.main else self.here(self.pointers[name])
 
-    def _read(self, given: _Round, source: tuple, place: int, dtype) -> str:
+    def read(self, given: Round, source: tuple, place: int, dtype) -> str:
         code = self.code
-        if dtype == bool:
-            whole = self._read(given, source, place, np.dtype(np.int32))
-            return converted(code, whole, np.dtype(np.int32), dtype)
         vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
         array, shared = list(self.sizes).index(source[:2]), source[0] != "sample"
-        moved = str(place)
-        for step, round_ in zip(source[2] if len(source) > 2 else (), given.rounds):
-            if step:
-                far = code.new(f"mul i64 {self._here(round_)}, {step}")
-                moved = code.new(f"add i64 {moved}, {far}")
+        moved = self.moved(given, source, place)
         found = "poison"
         for lane in range(1 if shared else self.lanes):
             first = self._pointer(f"%a{array}" if shared else f"%a{array}_{lane}")
@@ -349,10 +151,9 @@ class Routine:
             found = code.new(f"shufflevector {vector} {found}, {vector} poison, {zeros}")
         return found
 
-    def _store(self, given: _Round, node: int) -> None:
-        """Write a scalar wherever it is a number of a result; of rows, beyond where those of this round begin."""
+    def store(self, given: Round, node: int) -> None:
         for number, place, step in given.stores.get(node, ()):
-            code, dtype, x = self.code, given.scalars.dtype[node], self._value(given, node)
+            code, dtype, x = self.code, given.scalars.dtype[node], self.value(given, node)
             layout = self.results[number].layout
             known = given.scalars.value(node)
             if layout == "columns" and known is not None:  # once, for all chunks
@@ -365,7 +166,7 @@ class Routine:
                 column = self._pointer(f"%k{number}")
                 at = code.new(f"getelementptr {kind}, ptr {column}, i64 {place * self.lanes}")
                 if layout == "sum":
-                    valid = "%valid" if code is self.main else self._here(self.valid)
+                    valid = "%valid" if code is self.main else self.here(self.valid)
                     own = code.new(
                         f"select <{self.lanes} x i1> {valid}, {vector} {x}, {vector} zeroinitializer"
                     )
@@ -373,10 +174,7 @@ class Routine:
                     x = code.new(f"fadd {vector} {before}, {own}")
                 code.lines.append(f"store {vector} {x}, ptr {at}, align 4")
                 continue
-            where = str(place)
-            if step:
-                first = code.new(f"mul i64 {self._here(given.rounds[-1])}, {step}")
-                where = code.new(f"add i64 {first}, {place}")
+            where = self.moved_row(given, place, step)
             for lane in range(self.lanes):
                 at = code.new(f"getelementptr {kind}, ptr {self._pointer(f'%r{number}_{lane}')}, i64 {where}")
                 one = code.new(f"extractelement {vector} {x}, i32 {lane}")
@@ -393,9 +191,13 @@ class Routine:
             read += [f"%r{i}_{lane}" for lane in range(self.lanes)] if x.layout == "rows" else [f"%k{i}"]
         return read
 
+    def _column_bytes(self, x: Result) -> int:
+        """Those of all columns of a result."""
+        return x.size * self.lanes * x.stored.itemsize
+
     def _known(self, number: int, place: int, value) -> None:
         """A column of what is known."""
-        dtype = np.dtype(np.int32) if self.results[number].dtype == bool else self.results[number].dtype
+        dtype = self.results[number].stored
         at = f"%z{len(self.begin)}"
         self.begin.append(
             f"{at} = getelementptr {self.results[number].type}, ptr %k{number}, i64 {place * self.lanes}"
@@ -445,14 +247,14 @@ class Routine:
         sums = any(x.layout == "sum" for x in self.results)
         for i, x in enumerate(self.results):
             if x.layout == "sum":
-                bytes_ = x.column_bytes(self.lanes)
+                bytes_ = self._column_bytes(x)
                 begin.append(f"%ki{i} = mul i64 %number, {bytes_}")
                 begin.append(f"%k{i} = getelementptr i8, ptr %r{i}, i64 %ki{i}")
                 begin.append(f"call void @llvm.memset.p0.i64(ptr %k{i}, i8 0, i64 {bytes_}, i1 false)")
                 continue
             if x.layout == "columns":
                 begin.append(f"%k{i} = getelementptr i8, ptr %frame, i64 {memory}")
-                memory += -(-x.column_bytes(self.lanes) // self.slot_bytes) * self.slot_bytes
+                memory += -(-self._column_bytes(x) // self.slot_bytes) * self.slot_bytes
             for lane in range(self.lanes):
                 rows.append(f"%ri{i}_{lane} = mul i64 %t{lane}, {x.size}")
                 rows.append(f"%r{i}_{lane} = getelementptr {x.type}, ptr %r{i}, i64 %ri{i}_{lane}")
@@ -487,7 +289,7 @@ class Routine:
         shapes = [
             jax.ShapeDtypeStruct(
                 (count(size, self.least), x.size, self.lanes) if x.layout == "sum" else (size, x.size),
-                np.int32 if x.dtype == bool else x.dtype,
+                x.stored,
             )
             for x in self.results
         ]
@@ -503,12 +305,3 @@ def _work(piece: Piece) -> int:
     extra, operation = piece.scalars.extra, piece.scalars.operation
     loops = (extra[node] for node in piece.nodes if operation[node] == "loop")
     return len(piece.nodes) + sum(loop.length * _work(loop.piece) for loop in loops)
-
-
-def _places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:
-    """Where scalars are written: of arrays, by number, and how far each moves with each round."""
-    found: Stores = {}
-    for number, nodes, step in arrays:
-        for place, node in enumerate(nodes.reshape(-1).tolist()):
-            found.setdefault(node, []).append((number, place, step))
-    return found
