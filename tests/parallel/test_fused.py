@@ -434,7 +434,7 @@ def everything(x, y):
 
 def in_a_loop(x, y):
     step = lambda carry, row: ((carry[1] * y, carry[0] - row * x, carry[2] + carry[0]), carry[0] * row)
-    return lax.scan(step, (x, y, x * y), jnp.linspace(-0.1, 0.1, 300, dtype=x.dtype))
+    return lax.scan(step, (x, y, x * y), np.linspace(-0.1, 0.1, 300, dtype=x.dtype))
 
 
 @pytest.mark.parametrize("few", [False, True])
