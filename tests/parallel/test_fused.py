@@ -433,7 +433,7 @@ def everything(x, y):
 
 
 def in_a_loop(x, y):
-    step = lambda carry, row: ((carry[1] * y, carry[0] - row * x, carry[2] + carry[0]), carry[0] * row)
+    step = lambda carry, row: ((0.9 * carry[1], 0.9 * carry[0] - row * x, 0.5 * carry[2] + y), carry[0] * row)
     return lax.scan(step, (x, y, x * y), np.linspace(-0.1, 0.1, 300, dtype=x.dtype))
 
 
