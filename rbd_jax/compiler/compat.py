@@ -19,8 +19,10 @@ TESTED = {"jax": ("0.9", "0.12"), "jaxlib": ("0.9", "0.12"), "llvmlite": ("0.45"
 INTERFACE, CONTEXT, EXTENSION, ARGUMENTS, RESULTS = 16, 24, 8, 72, 112
 DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 24, 40, 8, 24, 24, 28
 
-#: Of the interface: what destroys an error, what schedules a task, and what tells the number of threads.
-DESTROY, SCHEDULE, THREADS = 64, 136, 144
+#: Of the interface: what makes an error and destroys one, what schedules a task, and what tells the number of threads.
+CREATE, DESTROY, SCHEDULE, THREADS = 48, 64, 136, 144
+#: The code of an error where memory is used up.
+EXHAUSTED = 8
 
 
 #: The folder of the library.

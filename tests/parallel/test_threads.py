@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax.compiler.cpu import threads, xla_ffi as foreign
+from rbd_jax.compiler.cpu import routine, threads, xla_ffi as foreign
 
 
 LANES, LEAST = 4, 10
@@ -239,3 +239,14 @@ def loss(model, damping, given, mapping):
     known = eqx.tree_at(lambda model: model.damping, model, damping)
     a = mapping(lambda q, v, tau: rbd.forward_dynamics(known, q, v, tau))(*given)
     return jnp.sum(a * jnp.sin(a))
+
+
+@pytest.mark.parametrize("size", [9, 30_000])
+def test_without_memory(size, monkeypatch):
+    """Where none is left for what a kernel keeps, that is an error of the call, in one range and in several."""
+    none = "define internal ptr @malloc(i64 %bytes) {\n  ret ptr null\n}"
+    replaced = lambda *given: foreign.function(*given).replace("declare ptr @malloc(i64)", none)
+    monkeypatch.setattr(routine, "function", replaced)
+    x = np.random.default_rng(0).normal(size=(size, 7))
+    with pytest.raises(Exception, match="RESOURCE_EXHAUSTED.*no memory is left for what a kernel keeps"):
+        jax.block_until_ready(rbd.batch_map(lambda x: jnp.outer(jnp.exp(x), x), fused=True)(x))

@@ -26,13 +26,14 @@ def count(size: int, least: int) -> int:
 
 
 def in_ranges(lanes: int, least: int) -> str:
-    """The function `@shared_out(ptr %call, i64 %size)`, which has all samples of a batch worked out in ranges.
+    """The function `@shared_out(ptr %call, i64 %size, ptr %failed)`, which has all samples of a batch worked out in ranges.
 
-    Each is a call of `@samples(ptr %call, i64 %size, i64 %number, i64 %from, i64 %until)` and begins at a multiple of `lanes`.
+    Each is a call of `@samples` with these and `i64 %number, i64 %from, i64 %until`, and begins at a multiple of `lanes`. It
+    writes to `%failed` if it has no memory.
     """
     alone = """
-define internal void @shared_out(ptr %call, i64 %size) {
-  call void @samples(ptr %call, i64 %size, i64 0, i64 0, i64 %size)
+define internal void @shared_out(ptr %call, i64 %size, ptr %failed) {
+  call void @samples(ptr %call, i64 %size, ptr %failed, i64 0, i64 0, i64 %size)
   ret void
 }"""
     if MOST == 1:
@@ -40,34 +41,38 @@ define internal void @shared_out(ptr %call, i64 %size) {
     return f"""
 declare i32 @sched_yield()
 declare i64 @llvm.smax.i64(i64, i64)
-%work = type {{ ptr, i64, i64, i64, i64, i64 }} ; the call, its samples; of ranges all, begun, done; who has this
+%work = type {{ ptr, i64, i64, i64, i64, i64, ptr }} ; the call, its samples; of ranges all, begun, done; who has this; a failure
 %asked = type {{ i64, ptr, ptr, ptr }} ; its bytes, no extension, the context, where the answer goes
 %task = type {{ i64, ptr, ptr, ptr, ptr }} ; its bytes, no extension, the context, what is to be done with what
 %error = type {{ i64, ptr, ptr }} ; its bytes, no extension, the error
 
-define internal void @shared_out(ptr %call, i64 %size) {{
+define internal void @shared_out(ptr %call, i64 %size, ptr %failed) {{
   %wanted = sdiv i64 %size, {least}
   %some = call i64 @llvm.smax.i64(i64 %wanted, i64 1)
   %count = call i64 @llvm.smin.i64(i64 %some, i64 {MOST})
   %one = icmp eq i64 %count, 1
   br i1 %one, label %alone, label %share
 alone:
-  call void @samples(ptr %call, i64 %size, i64 0, i64 0, i64 %size)
+  call void @samples(ptr %call, i64 %size, ptr %failed, i64 0, i64 0, i64 %size)
   ret void
 share:
+  %work = call ptr @malloc(i64 56)
+  %none = icmp eq ptr %work, null
+  br i1 %none, label %alone, label %together
+together:
   %there = call i64 @threads(ptr %call)
   %useful = call i64 @llvm.smin.i64(i64 %there, i64 %count)
   %users = call i64 @llvm.smax.i64(i64 %useful, i64 1)
-  %work = call ptr @malloc(i64 48)
   %work0 = insertvalue %work zeroinitializer, ptr %call, 0
   %work1 = insertvalue %work %work0, i64 %size, 1
   %work2 = insertvalue %work %work1, i64 %count, 2
   %work3 = insertvalue %work %work2, i64 %users, 5
-  store %work %work3, ptr %work
+  %work4 = insertvalue %work %work3, ptr %failed, 6
+  store %work %work4, ptr %work
   %done_at = getelementptr %work, ptr %work, i32 0, i32 4
   br label %next
 next:
-  %number = phi i64 [1, %share], [%after, %invite]
+  %number = phi i64 [1, %together], [%after, %invite]
   %more = icmp slt i64 %number, %users
   br i1 %more, label %invite, label %work_too
 invite:
@@ -155,6 +160,7 @@ define internal void @help(ptr %work) {{
 ; Work off ranges until all are begun.
 define internal void @ranges(ptr %work) {{
   %call = call ptr @at(ptr %work, i64 0)
+  %failed = call ptr @at(ptr %work, i64 48)
   %size_at = getelementptr %work, ptr %work, i32 0, i32 1
   %size = load i64, ptr %size_at
   %count_at = getelementptr %work, ptr %work, i32 0, i32 2
@@ -177,7 +183,7 @@ range:
   %from = mul i64 %first_chunk, {lanes}
   %beyond = mul i64 %last_chunk, {lanes}
   %until = call i64 @llvm.smin.i64(i64 %beyond, i64 %size)
-  call void @samples(ptr %call, i64 %size, i64 %number, i64 %from, i64 %until)
+  call void @samples(ptr %call, i64 %size, ptr %failed, i64 %number, i64 %from, i64 %until)
   %ended = atomicrmw add ptr %done_at, i64 1 release
   br label %next
 none:

@@ -12,7 +12,20 @@ from typing import Any
 
 import jax
 
-from ..compat import ARGUMENTS, DATA, EXTENSION, KIND, MAJOR, METADATA, MINOR, RESULTS, SIDES
+from ..compat import (
+    ARGUMENTS,
+    CREATE,
+    DATA,
+    EXHAUSTED,
+    EXTENSION,
+    INTERFACE,
+    KIND,
+    MAJOR,
+    METADATA,
+    MINOR,
+    RESULTS,
+    SIDES,
+)
 from ..schedule import NoKernel
 from .threads import in_ranges
 
@@ -63,6 +76,9 @@ def _version() -> tuple[int, int]:
     return major, minor
 
 
+_MESSAGE = "no memory is left for what a kernel keeps"
+
+
 def function(
     arguments: int,
     results: int,
@@ -100,6 +116,15 @@ def function(
     end: list[str] = []
     if memory:
         begin.append(f"%given = call ptr @malloc(i64 {memory + apart})")
+        begin.append("%none = icmp eq ptr %given, null")
+        begin.append("br i1 %none, label %refused, label %ready")
+        begin.append("refused:")
+        begin.append("store atomic i64 1, ptr %failed monotonic, align 8")
+        begin.append("ret void")
+    else:
+        begin.append("br label %ready")
+    begin.append("ready:")
+    if memory:
         begin.append(f"%beyond = getelementptr i8, ptr %given, i64 {apart - 1}")
         begin.append(f"%frame = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 {-apart})")
         end.append("call void @free(ptr %given)")
@@ -137,16 +162,32 @@ start:
   %sides_at = getelementptr i8, ptr %array, i64 {SIDES}
   %sides = load ptr, ptr %sides_at
   %size = load i64, ptr %sides
-  call void @shared_out(ptr %call, i64 %size)
+  %failed = alloca i64
+  store i64 0, ptr %failed
+  call void @shared_out(ptr %call, i64 %size, ptr %failed)
+  %failures = load atomic i64, ptr %failed monotonic, align 8
+  %well = icmp eq i64 %failures, 0
+  br i1 %well, label %done, label %exhausted
+done:
   ret ptr null
+exhausted:
+  %told_at = alloca {{ i64, ptr, ptr, i32 }}
+  store {{ i64, ptr, ptr, i32 }} {{ i64 32, ptr null, ptr @message, i32 {EXHAUSTED} }}, ptr %told_at
+  %interface_at = getelementptr i8, ptr %call, i64 {INTERFACE}
+  %interface = load ptr, ptr %interface_at
+  %create_at = getelementptr i8, ptr %interface, i64 {CREATE}
+  %create = load ptr, ptr %create_at
+  %error = call ptr %create(ptr %told_at)
+  ret ptr %error
 }}
 
-define internal void @samples(ptr %call, i64 %size, i64 %number, i64 %from, i64 %until) {{
+@message = private constant [{len(_MESSAGE) + 1} x i8] c"{_MESSAGE}\\00"
+define internal void @samples(ptr %call, i64 %size, ptr %failed, i64 %number, i64 %from, i64 %until) {{
 start:
   {newline.join(begin)}
   br i1 %any, label %chunk, label %done
 chunk:
-  %first = phi i64 [%from, %start], [%next, %{last}]
+  %first = phi i64 [%from, %ready], [%next, %{last}]
   {newline.join(body)}
   %next = add i64 %first, {lanes}
   %more = icmp slt i64 %next, %until
@@ -159,9 +200,11 @@ done:
 """
 
 
-#: What was compiled. It is never let go: programs call it by its name.
+#: What was compiled, by name. It is never let go: XLA keeps what is registered for good, and runs it without asking JAX. What it
+#: was compiled of is let go, which is half of the memory.
 _engines: dict[str, Any] = {}
-_lock = threading.Lock()
+#: Held while a routine of this name is compiled: others need not wait.
+_making: dict[str, threading.Lock] = {}
 
 
 def compiled(name: str, text: str, carefully: bool) -> None:
@@ -171,13 +214,15 @@ def compiled(name: str, text: str, carefully: bool) -> None:
     """
     import llvmlite.binding as llvm
 
-    with _lock:
+    with _making.setdefault(name, threading.Lock()):
         if name in _engines:
             return
         module = llvm.parse_assembly(text)
         module.verify()  # an error, where to compile would end the process
         engine = llvm.create_mcjit_compiler(module, machine(int(carefully)))
         engine.finalize_object()
+        engine.remove_module(module)
+        module.close()
         address = ctypes.c_void_p(engine.get_function_address("run"))
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
         _engines[name] = engine
