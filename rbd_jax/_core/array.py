@@ -19,6 +19,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from .derivatives import custom_jvp
+from .platform import is_cpu
 from .versions import NOTHING_TRACED, get_opaque_trace_state
 
 
@@ -78,7 +79,7 @@ LOOPED = 24
 
 def rowwise(a: Float[Array, "m k"], b: Float[Array, "k n"]) -> Float[Array, "m n"]:
     """`A B`, in a loop over stages or samples: on a CPU row by row, which stays within that loop, if they are small."""
-    if jax.default_backend() != "cpu" or max(*a.shape, b.shape[1]) > LOOPED or not a.shape[0]:
+    if not is_cpu() or max(*a.shape, b.shape[1]) > LOOPED or not a.shape[0]:
         return matmul(a, b)
     return lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a)
 

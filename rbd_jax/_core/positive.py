@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .array import times
+from .platform import is_cpu
 
 
 def solve_positive(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
@@ -28,7 +29,7 @@ def apply_inverse(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Ar
     """
     scale = lax.rsqrt(jnp.diagonal(matrix))
     scaled, x = matrix * scale[:, None] * scale[None, :], x * scale
-    solved = _by_loops(scaled, x) if jax.default_backend() == "cpu" else _by_library(scaled, x)
+    solved = _by_loops(scaled, x) if is_cpu() else _by_library(scaled, x)
     return scale * solved
 
 
@@ -46,7 +47,7 @@ def factors(matrix: Float[Array, "n n"]) -> Factors:
     """Cholesky's factors of a positive definite matrix; not for differentiating. Not finite if it is none."""
     scale = lax.rsqrt(jnp.diagonal(matrix))
     scaled = matrix * scale[:, None] * scale[None, :]
-    if jax.default_backend() != "cpu":
+    if not is_cpu():
         return Factors(scale, [jnp.swapaxes(jnp.linalg.cholesky(scaled, symmetrize_input=False), 0, 1)])
     # Of a right-hand side that there is not yet.
     blocks = _eliminated(scaled, jnp.zeros_like(scale))
@@ -56,7 +57,7 @@ def factors(matrix: Float[Array, "n n"]) -> Factors:
 def apply_factors(known: Factors, x: Float[Array, "n"]) -> Float[Array, "n"]:
     """`A⁻¹ x`."""
     x = x * known.scale
-    if jax.default_backend() != "cpu":
+    if not is_cpu():
         solve = jax.scipy.linalg.solve_triangular
         return known.scale * solve(known.rows[0], solve(known.rows[0], x, trans=1))
     blocks, left, below = [], x, 0

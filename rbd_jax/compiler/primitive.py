@@ -18,6 +18,7 @@ from jax import core, lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
+from .._core.platform import is_cpu
 from . import faults
 from .jaxprs import programs_of
 from .kernel import Kernel
@@ -177,7 +178,7 @@ class Mapped:
         The way back begins again with the samples, which pays for kernels alone: where there is none, and back through long
         loops, it takes longer than to have kept what is needed.
         """
-        platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
+        platform = "cpu" if is_cpu() else "cuda"
         return not has_loops(self.closed.jaxpr) and is_worth_it(self, platform)
 
     def without_kernel(self, shared: Sequence, samples: Sequence) -> list:

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from .._core.array import is_known, with_precision
 from .._core.implicit import recomputed
+from .._core.platform import is_cpu
 from ..simulate import State
 from ..simulate.step import linearized, stepped
 from ._configurations import flat_entries
@@ -267,7 +268,7 @@ class Stages:
     def over_stages(self, function: Callable[..., Any], *rows: Any) -> Any:
         """`function(index, ...)` of each stage, of rows with a leading axis of stages."""
         indices = jnp.arange(self.steps, dtype=jnp.int32)
-        if jax.default_backend() == "cpu":  # one compiled loop, see `batch_map`
+        if is_cpu():  # one compiled loop, see `batch_map`
             return lax.map(recomputed(lambda given: function(*given)), (indices, *rows))
         return jax.vmap(function)(indices, *rows)
 

@@ -24,6 +24,7 @@ from .._core.array import with_precision
 from .._core.derivatives import custom_jvp
 from .._core.implicit import moving_arguments
 from .._core.jit import compiled
+from .._core.platform import is_cpu
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
 from ._configurations import Aims, apart, limits_of, own_constraints, weights
@@ -134,7 +135,7 @@ def inverse_kinematics(
 
 
 def _at_once(starts: int) -> int:
-    return 1 if jax.default_backend() == "cpu" else starts
+    return 1 if is_cpu() else starts
 
 
 def _checked(

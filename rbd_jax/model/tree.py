@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import choice
 from .._core.array import gather, gather_or_zero, sum_rows
+from .._core.platform import is_cpu
 
 
 #: How a tree is traversed; `"auto"` picks by backend and depth, as `"doubling"` does for what is not associative.
@@ -235,7 +236,7 @@ class Tree:
     @property
     def _by_levels(self) -> bool:
         if self.traversal in ("auto", "doubling"):
-            return jax.default_backend() != "cpu" and len(self.levels) <= DEEPEST_LEVEL_TRAVERSAL
+            return not is_cpu() and len(self.levels) <= DEEPEST_LEVEL_TRAVERSAL
         return self.traversal == "levels"
 
     def _down_scan(self, step, root, inputs):

@@ -9,6 +9,7 @@ Before jaxlib 0.11.1, XLA has two ways to write fused operations. The older one 
 fast, so it is chosen there.
 
 - Options that the user set in `XLA_FLAGS` are left as they are.
+- Once JAX has read the options, `XLA_FLAGS` is what it was before: processes that are started then do not inherit them.
 - `RBD_JAX_XLA_FLAGS=0` in the environment leaves everything as it is.
 """
 
@@ -17,6 +18,8 @@ import os
 import re
 import warnings
 from importlib.metadata import version
+
+import jax.monitoring
 
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
@@ -35,10 +38,11 @@ def prepare() -> None:
     """Set the options, unless they are set, unwanted, or too late; in the last case warn."""
     if os.environ.get(OPT_OUT) == "0":
         return _note(f"{OPTION} left alone, as {OPT_OUT}=0 asks")
-    flags = os.environ.get("XLA_FLAGS", "")
+    before = os.environ.get("XLA_FLAGS")
+    flags = before or ""
     if EMITTERS not in flags and has_emitters() and not backend_in_use():
         flags = f"{flags} --{EMITTERS}=false".strip()
-        os.environ["XLA_FLAGS"] = flags
+        _set(flags, before)
     if OPTION in flags:
         return _note(f"{OPTION} left as XLA_FLAGS has it")
     if backend_in_use():
@@ -55,8 +59,23 @@ def prepare() -> None:
         flags = _EXTRA.sub(lambda match: f"{match.group(0)},{setting}", flags, count=1)
     else:
         flags = f"{flags} --xla_backend_extra_options={setting}".strip()
-    os.environ["XLA_FLAGS"] = flags
+    _set(flags, before)
     return _note(f"set XLA_FLAGS to {flags!r} ({OPT_OUT}=0 to opt out)")
+
+
+def _set(flags: str, before: str | None) -> None:
+    """Set the options until JAX has read them."""
+    os.environ["XLA_FLAGS"] = flags
+
+    def restore(event: str, duration_secs: float, **_: str | int) -> None:
+        if os.environ.get("XLA_FLAGS") != flags or not backend_in_use():
+            return
+        if before is None:
+            del os.environ["XLA_FLAGS"]
+        else:
+            os.environ["XLA_FLAGS"] = before
+
+    jax.monitoring.register_event_duration_secs_listener(restore)
 
 
 def has_emitters() -> bool:

@@ -17,6 +17,9 @@ SETTING = f"{OPTION}={THRESHOLD}"
 #: Where XLA has the choice, the older emitters come before it.
 OLDER = f"--{EMITTERS}=false " if has_emitters() else ""
 
+#: Has JAX compile something.
+SUM = "import jax; assert jax.numpy.ones(3).sum() == 3"
+
 IMPORT = """
 import json, os, warnings
 with warnings.catch_warnings(record=True) as caught:
@@ -70,7 +73,9 @@ def preparation(request, monkeypatch):
 @pytest.mark.parametrize("flags", [None, pytest.param("", marks=pytest.mark.slow)])
 def test_set_when_nothing_is(flags):
     """And JAX takes it: a compiler started with an option it does not know would say so."""
-    found, note, warned, _ = imported(flags, after="import jax; assert jax.numpy.ones(3).sum() == 3")
+    found, note, warned, _ = imported(
+        flags, after=f"found = os.environ['XLA_FLAGS']; {SUM}; os.environ['XLA_FLAGS'] = found"
+    )
     assert found == f"{OLDER}--xla_backend_extra_options={SETTING}"
     assert note.startswith("set XLA_FLAGS") and SETTING in note and not warned
 
@@ -117,3 +122,9 @@ def test_too_late():
 def test_jax_imported_but_not_used_is_early_enough():
     found, _, warned, _ = imported(before="import jax, jax.numpy")
     assert SETTING in found and not warned
+
+
+@pytest.mark.parametrize("flags", [None, "--xla_cpu_enable_fast_math=false"])
+def test_children_inherit_nothing(flags):
+    """Once JAX has read the options, the environment is what it was."""
+    assert imported(flags, after=SUM)[0] == flags
