@@ -27,7 +27,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 warnings.simplefilter("ignore")
 
-import rbd_jax  # noqa: F401, I001  (before JAX is used: it sets a compiler option and how memory is kept)
+import rbd_jax  # noqa: I001  (before JAX is used: it sets a compiler option)
 import jax
 import numpy as np
 from peers import LIBRARIES
@@ -35,6 +35,9 @@ from rich.console import Console
 from rich.progress import Progress
 from robots import ROBOTS, balanced, chain
 
+
+#: Of large results the memory is kept, as for whoever calls such a function again and again.
+rbd_jax.parallel.keep_memory()
 
 #: What is timed, and what of a sample it takes. A library without a rule of its own differentiates `fd`.
 OPERATIONS = {

@@ -78,8 +78,3 @@ class OfWhile:
 def of_rounds(params: dict, given: Sequence[bool]) -> tuple[bool, ...]:
     """Which arguments of a round of a scan depend on the sample."""
     return OfScan(params, given).given
-
-
-def ends_apart(params: dict, given: Sequence[bool]) -> bool:
-    """Whether the number of iterations of a `while_loop` may depend on the sample."""
-    return OfWhile(params, given).apart

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,11 +47,13 @@ class Made(Later):
 class Loop:
     """A loop that stays: each round works out from what is carried what is carried on, and rows.
 
+    - `length`: the number of rounds; None where each sample goes on for as long as `goes_on`, a scalar of a round, is true, which
+      begins at all if `begins`, one outside, is.
     - `start`: the scalars outside of it that it begins with; `carried` those of a round, and `kinds` their types.
     - `outer`: what a round uses of the scalars outside.
     """
 
-    length: int
+    length: int | None
     reverse: bool
     piece: Piece
     start: list[int]
@@ -59,13 +61,25 @@ class Loop:
     kinds: list[np.dtype]
     rows: list[Rows]
     outer: list[int]
+    begins: int | None = None
+    goes_on: int | None = None
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The scalars outside of it that it needs."""
+        return (*self.start, *self.outer, *(() if self.begins is None else (self.begins,)))
+
+    @property
+    def wanted(self) -> list[int]:
+        """Those of a round that are needed after it."""
+        return [*self.carried, *(() if self.goes_on is None else (self.goes_on,))]
 
 
 class KernelScalars(Scalars):
     """Scalars, of which some are what a loop ends with."""
 
     def loop(self, loop: Loop) -> list[int]:
-        node = self._add(("loop", next(self._count)), "loop", (*loop.start, *loop.outer), loop, np.int64)
+        node = self._add(("loop", next(self._count)), "loop", loop.given, loop, np.int64)
         return [self._add(("entry", node, i), "entry", (node,), i, kind) for i, kind in enumerate(loop.kinds)]
 
     def variable(self, source: tuple, place: int, dtype) -> int:
@@ -164,8 +178,29 @@ class Fusing(Interpreter):
         return chosen
 
     def on_while(self, equation: JaxprEqn, args: list) -> list | None:
+        """A loop whose rounds are known, or one in which each sample goes on for as long as it has to."""
         found = super().on_while(equation, args)
-        return self.as_it_is(equation, args) if found is None else found
+        if found is not None:
+            return found
+        avals = map(aval_of, equation.invars)
+        if all(self.known(x, aval) is not None for x, aval in zip(args, avals, strict=True)):
+            return self.as_it_is(equation, args)
+        params = equation.params
+        tests, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        args = [self.scalars.all_settled(x) for x in args]
+        test, fixed, carry = args[:tests], args[tests:last], args[last:]
+        begins = int(self.run(params["cond_jaxpr"], [*test, *carry])[0])
+        passed = passed_on(opened(params["body_jaxpr"])[0])
+        same = [origin == len(fixed) + place for place, origin in enumerate(passed)]
+        inner, outside = self.inside()
+        own, start, kinds = self.carry(inner, outside, same, carry, params["body_jaxpr"].out_avals)
+        results = inner.run(params["body_jaxpr"], [*map(outside, fixed), *own])
+        results = [inner.scalars.all_settled(x) for x in results]
+        goes_on = int(inner.run(params["cond_jaxpr"], [*map(outside, test), *results])[0])
+        carried = flat(x for is_same, x in zip(same, results, strict=True) if not is_same)
+        piece = Piece(inner.scalars, [*carried, goes_on])
+        loop = Loop(None, False, piece, start, carried, kinds, [], piece.outer(), begins, goes_on)
+        return self.ends(loop, same, carry)
 
     def on_scan(self, equation: JaxprEqn, args: list) -> list:
         params = equation.params
@@ -192,51 +227,62 @@ class Fusing(Interpreter):
         if len(closed.out_avals) > carried and self.depth:
             raise _Unroll("rows of a loop in another loop")
         rows = [self.row(x, aval) for x, aval in zip(args[last:], closed.in_avals[last:], strict=True)]
-        inner = Fusing(self.owner, self.tables, self.depth + 1)
-        inner.path = self.path.copy()
+        inner, outside = self.inside()
         of_round = inner.scalars
-        outside = np.vectorize(lambda node: of_round.outside(node, self.scalars), otypes=[np.int64])
-        array = lambda nodes: outside(nodes) if nodes.size else nodes
-        # What a round hands on as it is, is known if it was at the start.
         passed = passed_on(opened(closed)[0])[:carried]
         same = [origin == fixed + place for place, origin in enumerate(passed)]
-        given, start, kinds = [array(x) for x in args[:fixed]], [], []
-        for is_same, x, aval in zip(same, args[fixed:last], closed.in_avals[fixed:last], strict=True):
-            if is_same:
-                given.append(array(x))
-                continue
-            numbers = range(len(start), len(start) + x.size)
-            own = [of_round.variable(("carry",), number, aval.dtype) for number in numbers]
-            given.append(np.array(own, np.int64).reshape(x.shape))
-            start += x.reshape(-1).tolist()
-            kinds += [np.dtype(aval.dtype)] * x.size
-        given += [row(of_round) for row in rows]
+        own, start, kinds = self.carry(inner, outside, same, args[fixed:last], closed.in_avals[fixed:last])
+        given = [*map(outside, args[:fixed]), *own, *(row(of_round) for row in rows)]
         try:
             results = [of_round.all_settled(x) for x in inner.run(closed, given)]
         except NoKernel as error:
             if length > UNROLLED:
                 raise
             raise _Unroll(str(error)) from None
-        carried = [
-            node
-            for is_same, x in zip(same, results[: len(same)], strict=True)
-            if not is_same
-            for node in x.reshape(-1).tolist()
-        ]
+        carried = flat(x for is_same, x in zip(same, results[: len(same)], strict=True) if not is_same)
         returned = [
             Rows(x, length, aval.dtype) if x.size else np.zeros((length, *x.shape), np.int64)
             for x, aval in zip(results[len(same) :], closed.out_avals[len(same) :], strict=True)
         ]
         found = [x for x in returned if isinstance(x, Rows)]
-        piece = Piece(of_round, [*carried, *(node for x in found for node in x.nodes.reshape(-1).tolist())])
+        piece = Piece(of_round, [*carried, *flat(x.nodes for x in found)])
         loop = Loop(length, params["reverse"], piece, start, carried, kinds, found, piece.outer())
+        return [*self.ends(loop, same, args[fixed:last]), *returned]
+
+    def inside(self) -> tuple[Fusing, Callable[[np.ndarray], np.ndarray]]:
+        """What runs a round of a loop, and what makes arrays from outside of it known to it."""
+        inner = Fusing(self.owner, self.tables, self.depth + 1)
+        inner.path = self.path.copy()
+        outside = np.vectorize(lambda node: inner.scalars.outside(node, self.scalars), otypes=[np.int64])
+        return inner, lambda nodes: outside(nodes) if nodes.size else nodes
+
+    def carry(
+        self, inner: Fusing, outside: Callable, same: Sequence[bool], args: list, avals: Sequence
+    ) -> tuple:
+        """What a round is given of what the loop carries, the scalars that it starts with, and their types.
+
+        - `same`: what a round hands on as it is. It is known if it was at the start.
+        """
+        given, start, kinds = [], [], []
+        for is_same, x, aval in zip(same, args, avals, strict=True):
+            if is_same:
+                given.append(outside(x))
+                continue
+            numbers = range(len(start), len(start) + x.size)
+            own = [inner.scalars.variable(("carry",), number, aval.dtype) for number in numbers]
+            given.append(np.array(own, np.int64).reshape(x.shape))
+            start += x.reshape(-1).tolist()
+            kinds += [np.dtype(aval.dtype)] * x.size
+        return given, start, kinds
+
+    def ends(self, loop: Loop, same: Sequence[bool], args: list) -> list:
+        """What a loop ends with, of what it carries."""
         ends = iter(self.scalars.loop(loop))
         self.loops.append(loop)
-        carry = [
+        return [
             x if is_same else np.array([next(ends) for _ in range(x.size)], np.int64).reshape(x.shape)
-            for is_same, x in zip(same, args[fixed:last], strict=True)
+            for is_same, x in zip(same, args, strict=True)
         ]
-        return [*carry, *returned]
 
     def row(self, nodes: np.ndarray, aval) -> Callable[[KernelScalars], np.ndarray]:
         """What a round reads of these rows: out of an argument, out of a table of what is known, or what is the same in each."""
@@ -263,6 +309,11 @@ class Fusing(Interpreter):
             raise _Unroll("rows that are not those of one argument")
         kind, number, before = source
         return lambda scalars: scalars.variable((kind, number, (*before, *steps)), int(places[0]), dtype)
+
+
+def flat(arrays: Iterable[np.ndarray]) -> list[int]:
+    """The scalars of some arrays, one after the other."""
+    return [node for x in arrays for node in x.reshape(-1).tolist()]
 
 
 def stays(equation: JaxprEqn) -> bool:

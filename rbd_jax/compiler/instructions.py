@@ -48,6 +48,18 @@ class Instructions:
         self.lines.append(f"%x{self._count} = {line}")
         return f"%x{self._count}"
 
+    def new_line(self, line: str) -> None:
+        """An instruction that makes nothing, or what has a name already."""
+        self.lines.append(line)
+
+    def any(self, truths: str) -> str:
+        """Whether one is true in some lane."""
+        if self.lanes is None:
+            return truths
+        reduce, of = f"@llvm.vector.reduce.or.v{self.lanes}i1", self.type(bool)
+        self.declared.add(f"declare i1 {reduce}({of})")
+        return self.new(f"call i1 {reduce}({of} {truths})")
+
     def type(self, dtype) -> str:
         one = TYPES[np.dtype(dtype)]
         return one if self.lanes is None else f"<{self.lanes} x {one}>"
@@ -103,11 +115,7 @@ class Instructions:
 
         - `values`: registers and their types.
         """
-        some = truths
-        if self.lanes is not None:
-            reduce, of = f"@llvm.vector.reduce.or.v{self.lanes}i1", self.type(bool)
-            self.declared.add(f"declare i1 {reduce}({of})")
-            some = self.new(f"call i1 {reduce}({of} {truths})")
+        some = self.any(truths)
         self.declared.add('!0 = !{!"branch_weights", i32 1, i32 100000}')
         self._count += 1
         usual, rare, after = self.block, f"rare{self._count}", f"usual{self._count}"

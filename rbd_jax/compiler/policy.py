@@ -10,7 +10,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 from .compat import place_of
 from .cpu.xla_ffi import is_available as is_compiled_here
-from .dependence import dependent_results, ends_apart, of_rounds
+from .dependence import OfWhile, dependent_results, of_rounds
 from .fusing import stays
 from .gpu.thread import is_available
 from .jaxprs import PROGRAMS, aval_of, entries, longest_product, of_solve, opened, programs_of
@@ -100,12 +100,11 @@ def _refused(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool])
     if within is not None:
         refused = next(filter(None, (refused_in(*one) for one in within)), [])
         return [equation, *refused] if refused else []
-    name, params = equation.primitive.name, equation.params
+    name = equation.primitive.name
     kinds = (aval_of(var).dtype for var, own in zip(equation.outvars, flags, strict=True) if own)
     if not all(kind in KINDS for kind in kinds):
         return [equation]
-    does = not ends_apart(params, given) if name == "while" else Interpreter.does(name)
-    return [] if does else [equation]
+    return [] if Interpreter.does(name) else [equation]
 
 
 def _run(equation: JaxprEqn, given: tuple[bool, ...]) -> list[tuple[Jaxpr, tuple[bool, ...]]] | None:
@@ -115,6 +114,12 @@ def _run(equation: JaxprEqn, given: tuple[bool, ...]) -> list[tuple[Jaxpr, tuple
         return [(opened(params[PROGRAMS[name]])[0], given)]
     if name == "scan":
         return [(opened(params["jaxpr"])[0], of_rounds(params, given))]
+    if name == "while":
+        parts = OfWhile(params, given)
+        return [
+            (opened(params["cond_jaxpr"])[0], (*given[parts.test], *parts.carried)),
+            (opened(params["body_jaxpr"])[0], (*given[parts.body], *parts.carried)),
+        ]
     if name == "cond":
         return [(opened(branch)[0], given[1:]) for branch in params["branches"]]
     if name == "custom_linear_solve":

@@ -62,6 +62,7 @@ class Round:
     - `stores`: where scalars are written: (result, place, how far that moves with each round).
     - `carried`, `outer`: what a loop carries, and what it uses from around it; `rounds` the numbers of the rounds of all loops
       that it is in.
+    - `active`: which lanes the searches around it still work for; None if there are none.
     - `names`: of what is in registers, and `saved` what is in memory.
     """
 
@@ -72,6 +73,7 @@ class Round:
     carried: Sequence[Place] = ()
     outer: dict[int, Place] = field(default_factory=dict)
     rounds: tuple[Place, ...] = ()
+    active: Place | None = None
     names: dict[int, str] = field(default_factory=dict)
     saved: dict[int, Saved] = field(default_factory=dict)
 
@@ -242,42 +244,77 @@ class Writer:
 
     def _loop(self, given: Round, node: int, loop: Loop) -> None:
         """A loop that stays one. What it uses from around it are values of the code around it."""
-        count, arguments = len(loop.start), given.scalars.arguments[node]
-        start = [self.value(given, x) for x in arguments[:count]]
-        outer = [self.value(given, x) for x in arguments[count:]]
-        code = self.code
+        count = len(loop.start)
+        values = [self.value(given, x) for x in given.scalars.arguments[node]]
+        start, outer, begins = values[:count], values[count : count + len(loop.outer)], values[-1]
+        code, searches = self.code, loop.length is None
+        if searches and given.active is not None and code.lanes is not None:
+            # A lane whose search is over goes on with numbers for which another one may have no end.
+            begins = code.new(f"and {code.type(bool)} {begins}, {self.here(given.active)}")
+        some = code.any(begins) if searches else None
         code.loops += 1
         number, before, lines = code.loops, code.block, code.lines
         code.lines, code.block = [], f"loop{number}"
-        last = f"sub i64 {loop.length - 1}, %i{number}" if loop.reverse else f"add i64 %i{number}, 0"
+        # The rounds of a search may be none: what is in registers there is not after it.
+        known = dict(code.known) if searches else code.known
+        last = f"add i64 %i{number}, 0"
+        if loop.reverse and loop.length is not None:
+            last = f"sub i64 {loop.length - 1}, %i{number}"
         rows = ((self.rows_at[id(x)], x.nodes, x.nodes.size) for x in loop.rows)
         inner = Round(
             loop.piece.scalars,
             loop.piece.nodes,
-            wanted=loop.carried,
+            wanted=loop.wanted,
             stores=places(rows),
             carried=[f"%c{number}_{i}" for i in range(count)],
             outer=dict(zip(loop.outer, outer, strict=True)),
             rounds=(*given.rounds, code.new(last)),
+            active=f"%active{number}" if searches else given.active,
         )
         self.write_round(inner)
-        ends, body, after = [self.value(inner, x) for x in loop.carried], code.lines, code.block
-        code.lines = lines
-        lines.append(f"br label %loop{number}")
-        lines.append(f"loop{number}:")
-        lines.append(f"%i{number} = phi i64 [0, %{before}], [%j{number}, %{after}]")
+        ends = [self.value(inner, x) for x in loop.carried]
+        goes_on = f"%m{number}"
+        if searches:
+            ends, active, goes_on = self._searched(inner, loop, number, ends)
+        code.new_line(f"%j{number} = add i64 %i{number}, 1")
+        if not searches:
+            code.new_line(f"{goes_on} = icmp slt i64 %j{number}, {loop.length}")
+        code.new_line(f"br i1 {goes_on}, label %loop{number}, label %after{number}")
+        body, after, code.lines = code.lines, code.block, lines
+        otherwise = f"br i1 {some}, label %loop{number}, label %after{number}"
+        code.new_line(otherwise if searches else f"br label %loop{number}")
+        code.new_line(f"loop{number}:")
+        phi = lambda name, kind, first, next_: code.new_line(
+            f"{name} = phi {kind} [{first}, %{before}], [{next_}, %{after}]"
+        )
+        phi(f"%i{number}", "i64", 0, f"%j{number}")
         for i, kind in enumerate(loop.kinds):
-            lines.append(
-                f"%c{number}_{i} = phi {code.type(kind)} [{start[i]}, %{before}], [{ends[i]}, %{after}]"
-            )
-        lines += body
-        lines.append(f"%j{number} = add i64 %i{number}, 1")
-        lines.append(f"%m{number} = icmp slt i64 %j{number}, {loop.length}")
-        lines.append(f"br i1 %m{number}, label %loop{number}, label %after{number}")
-        lines.append(f"after{number}:")
-        code.block = f"after{number}"
+            phi(f"%c{number}_{i}", code.type(kind), start[i], ends[i])
+        if searches:
+            phi(f"%active{number}", code.type(bool), begins, active)
+        code.lines += body
+        code.new_line(f"after{number}:")
+        code.block, code.known = f"after{number}", known
+        if searches:
+            for i, kind in enumerate(loop.kinds):
+                phi(f"%e{number}_{i}", code.type(kind), start[i], ends[i])
+            ends = [f"%e{number}_{i}" for i in range(count)]
         for entry in given.entries.get(node, ()):
             given.names[entry] = ends[given.scalars.extra[entry]]
+
+    def _searched(self, inner: Round, loop: Loop, number: int, ends: list[str]) -> tuple[list[str], str, str]:
+        """What a round of a search ends with: where it was at its end before, what it ended with. Then who goes on, and whether
+        any does."""
+        code, active = self.code, f"%active{number}"
+        assert loop.goes_on is not None
+        ends = [
+            code.new(
+                f"select {code.type(bool)} {active}, {code.type(kind)} {end}, {code.type(kind)} %c{number}_{i}"
+            )
+            for i, (end, kind) in enumerate(zip(ends, loop.kinds, strict=True))
+        ]
+        goes_on = code.new(f"and {code.type(bool)} {active}, {self.value(inner, loop.goes_on)}")
+        return ends, goes_on, code.any(goes_on)
 
 
 def places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:

@@ -48,7 +48,7 @@ def reduced():
 def loop():
     """Four bars, one of them the ground."""
     rod, hinge = rbd.Inertia.from_mass_com(1.0, (0.5, 0, 0), 0.1 * np.eye(3)), rbd.joints.Revolute()
-    tip = rbd.Transform(np.eye(3), np.array([1.0, 0, 0]))
+    tip = rbd.Transform.from_position(jnp.array([1.0, 0, 0]))
     builder = rbd.ModelBuilder(gravity=(0, -9.81, 0), name="four-bar")
     builder.add_body("crank", "world", hinge, inertia=rod)
     builder.add_body("coupler", "crank", hinge, tip, rod)

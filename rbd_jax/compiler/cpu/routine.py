@@ -28,6 +28,9 @@ from .xla_ffi import compiled, function, register_bytes
 #: Programs of more scalars are long, and come in parts of so many; of still more, LLVM takes registers as they come.
 LONG, PART, VERY_LONG = 20_000, 2_500, 130_000
 
+#: So many rounds a search is taken to have.
+SEARCHED = 5
+
 
 class Routine(Writer):
     """Scalars as machine code: of each a vector, with a sample in each lane."""
@@ -89,9 +92,11 @@ class Routine(Writer):
             carried=[place(x, carried[at]) if at in carried else x for at, x in enumerate(given.carried)],
             outer={node: place(given.outer[node], kind) for node, kind in outer.items()},
             rounds=tuple(place(x, "i64") for x in given.rounds),
+            active=None if given.active is None else place(given.active, self.code.type(bool)),
         )
-        before = {x for x in (*inner.carried, *inner.outer.values(), *inner.rounds) if isinstance(x, Saved)}
-        before -= {x for x in (*given.carried, *given.outer.values(), *given.rounds) if isinstance(x, Saved)}
+        around_it = lambda x: (*x.carried, *x.outer.values(), *x.rounds, x.active)
+        before = {x for x in around_it(inner) if isinstance(x, Saved)}
+        before -= {x for x in around_it(given) if isinstance(x, Saved)}
         for number, group in enumerate(groups):
             caller, self.code = self.code, Instructions(self.lanes, "entry", self.declared)
             inner.names = {}
@@ -139,6 +144,8 @@ class Routine(Writer):
         code = self.code
         vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
         array, shared = list(self.sizes).index(source[:2]), source[0] != "sample"
+        if not shared and code is self.main and not any(source[2]) and self._squares(array, kind, dtype):
+            return code.known["number", array, place]
         moved = self.moved(given, source, place)
         found = "poison"
         for lane in range(1 if shared else self.lanes):
@@ -150,6 +157,28 @@ class Routine(Writer):
             zeros = f"<{self.lanes} x i32> zeroinitializer"
             found = code.new(f"shufflevector {vector} {found}, {vector} poison, {zeros}")
         return found
+
+    def _squares(self, array: int, kind: str, dtype) -> bool:
+        """Read all of the samples' numbers, as many at a time as there are lanes: a square, which is turned over.
+
+        Only where there are as many. The last square begins early, so that it ends where the numbers end.
+        """
+        code, lanes = self.code, self.lanes
+        numbers = list(self.sizes.values())[array][0]
+        if numbers < lanes:
+            return False
+        if ("number", array, 0) not in code.known:
+            for begin in range(0, numbers, lanes):
+                begin = min(begin, numbers - lanes)
+                square = []
+                for lane in range(lanes):
+                    at = code.new(f"getelementptr {kind}, ptr %a{array}_{lane}, i64 {begin}")
+                    square.append(
+                        code.new(f"load {code.type(dtype)}, ptr {at}, align {np.dtype(dtype).itemsize}")
+                    )
+                for i, row in enumerate(code.transposed(square, kind)):
+                    code.known.setdefault(("number", array, begin + i), row)
+        return True
 
     def store(self, given: Round, node: int) -> None:
         for number, place, step in given.stores.get(node, ()):
@@ -304,4 +333,4 @@ def _work(piece: Piece) -> int:
     """How many scalars are worked out, loops round by round."""
     extra, operation = piece.scalars.extra, piece.scalars.operation
     loops = (extra[node] for node in piece.nodes if operation[node] == "loop")
-    return len(piece.nodes) + sum(loop.length * _work(loop.piece) for loop in loops)
+    return len(piece.nodes) + sum((loop.length or SEARCHED) * _work(loop.piece) for loop in loops)
