@@ -13,6 +13,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal
 from .compat import place_of
 from .expressions import Scalars
 from .jaxprs import PROGRAMS, aval_of, entries, of_scan, opened
+from .picking import MOST, Picking, Start
 from .scalarize import UNROLLED, Interpreter
 from .schedule import NoKernel, Piece
 
@@ -141,13 +142,16 @@ class Fusing(Interpreter):
         return super().step(equation, args)
 
     def as_it_is(self, equation: JaxprEqn, args: list) -> list:
-        if all(
-            self.known(x, aval_of(atom)) is not None for x, atom in zip(args, equation.invars, strict=True)
-        ):
+        if self.all_known(equation, args):
             return super().as_it_is(equation, args)
         raise NoKernel(
             f"{self.owner}: function does `{equation.primitive.name}`{place_of(self.path)} in a way that depends on the sample, "
             "which a fused kernel cannot; leave fused out"
+        )
+
+    def all_known(self, equation: JaxprEqn, args: list) -> bool:
+        return all(
+            self.known(x, aval_of(atom)) is not None for x, atom in zip(args, equation.invars, strict=True)
         )
 
     def on_cond(self, equation: JaxprEqn, args: list) -> list:
@@ -158,54 +162,188 @@ class Fusing(Interpreter):
         which, branches = int(args[0]), equation.params["branches"]
         cases = [self.run(branch, args[1:]) for branch in branches]
         return [
-            self.chosen(which, aval_of(equation.invars[0]).dtype, of_each, aval_of(var).dtype)
+            self.picking.case(which, aval_of(equation.invars[0]).dtype, of_each, aval_of(var).dtype)
             for of_each, var in zip(zip(*cases, strict=True), equation.outvars, strict=True)
         ]
 
-    def chosen(self, which: int, kind, cases: Sequence[np.ndarray], dtype) -> np.ndarray:
-        """Arrays of which the sample takes one, by number; the last one from its number on."""
-        scalars, chosen = self.scalars, cases[0]
-        for number, case in enumerate(cases[1:], 1):
-            if kind == bool:
-                beyond = which
-            else:
-                beyond = scalars.apply(
-                    lax.ge_p, (), (which, scalars.constant(np.asarray(number, kind))), bool
-                )
-            pairs = zip(chosen.reshape(-1).tolist(), case.reshape(-1).tolist(), strict=True)
-            own = [scalars.apply(lax.select_n_p, (), (beyond, a, b), dtype) for a, b in pairs]
-            chosen = np.array(own, np.int64).reshape(case.shape)
-        return chosen
+    # Places that depend on the sample.
+
+    def on_dynamic_slice(self, equation: JaxprEqn, args: list) -> list | None:
+        found = super().on_dynamic_slice(equation, args)
+        if found is not None:
+            return found
+        starts, sizes = self.begins(equation, args, 1), equation.params["slice_sizes"]
+        self.check_places(equation, args[0].shape, sizes, [starts])
+        return [self.picking.read(args[0], starts, sizes, aval_of(equation.invars[0]).dtype)]
+
+    def on_dynamic_update_slice(self, equation: JaxprEqn, args: list) -> list | None:
+        found = super().on_dynamic_update_slice(equation, args)
+        if found is not None:
+            return found
+        starts = self.begins(equation, args, 2)
+        self.check_places(equation, args[0].shape, args[1].shape, [starts])
+        dtype = aval_of(equation.invars[0]).dtype
+        return [self.picking.write(args[0], args[1], starts, dtype, inside=True)]
+
+    def begins(self, equation: JaxprEqn, args: list, first: int) -> list[Start]:
+        """Where a window begins, along each axis."""
+        atoms = equation.invars[first:]
+        return [self.start(int(x), aval_of(atom).dtype) for x, atom in zip(args[first:], atoms, strict=True)]
+
+    def start(self, node: int, dtype) -> Start:
+        known = self.scalars.value(node)
+        return (node, np.dtype(dtype)) if known is None else int(known)
+
+    def on_gather(self, equation: JaxprEqn, args: list) -> list | None:
+        found = super().on_gather(equation, args)
+        if found is not None:
+            return found
+        (x, places), params = args, equation.params
+        dimensions, sizes = params["dimension_numbers"], params["slice_sizes"]
+        x_aval, places_aval = map(aval_of, equation.invars)
+        batched = zip(dimensions.operand_batching_dims, dimensions.start_indices_batching_dims, strict=True)
+        starts = self.windows(places, places_aval.dtype, x.ndim, dimensions.start_index_map, list(batched))
+        self.check_places(equation, x.shape, sizes, starts.values())
+        fills = params["mode"] == lax.GatherScatterMode.FILL_OR_DROP
+        fill = params["fill_value"]
+        if fill is None:
+            fill = np.nan if np.issubdtype(x_aval.dtype, np.inexact) else np.iinfo(x_aval.dtype).min
+        fill = self.scalars.constant(np.asarray(fill, x_aval.dtype)) if fills else 0
+        last = [n - size for n, size in zip(x.shape, sizes, strict=True)]
+        kept = {*dimensions.collapsed_slice_dims, *dimensions.operand_batching_dims}
+        window = tuple(size for axis, size in enumerate(sizes) if axis not in kept)
+        found = np.empty(places.shape[:-1] + window, np.int64)
+        for at, own in starts.items():
+            picked = self.picking.read(x, own, sizes, x_aval.dtype)
+            outside = self.picking.outside(own, last) if fills else False
+            if outside is True:
+                picked = np.full_like(picked, fill)
+            elif outside is not False:
+                picked = self.picking.selected(outside, picked, np.full_like(picked, fill), x_aval.dtype)
+            found[at] = picked.reshape(window)
+        batch = places.ndim - 1
+        return [np.moveaxis(found, range(batch, found.ndim), dimensions.offset_dims)]
+
+    def on_scatter(self, equation: JaxprEqn, args: list) -> list | None:
+        found = super().on_scatter(equation, args)
+        return self.scattered_by_sample(equation, args, None) if found is None else found
+
+    def on_scatter_add(self, equation: JaxprEqn, args: list) -> list | None:
+        found = super().on_scatter_add(equation, args)
+        dtype = aval_of(equation.outvars[0]).dtype
+        add = lambda a, b: self.combine(lax.add_p, a, b, dtype)
+        return self.scattered_by_sample(equation, args, add) if found is None else found
+
+    def scattered_by_sample(self, equation: JaxprEqn, args: list, combine: Callable | None) -> list:
+        (x, places, updates), params = args, equation.params
+        dimensions, dtype = params["dimension_numbers"], aval_of(equation.invars[0]).dtype
+        batched = list(
+            zip(dimensions.operand_batching_dims, dimensions.scatter_indices_batching_dims, strict=True)
+        )
+        along = dimensions.scatter_dims_to_operand_dims
+        starts = self.windows(places, aval_of(equation.invars[1]).dtype, x.ndim, along, batched)
+        single = (*dimensions.inserted_window_dims, *dimensions.operand_batching_dims)
+        window = dimensions.update_window_dims
+        updates = np.moveaxis(updates, window, range(updates.ndim - len(window), updates.ndim))
+        given = iter(updates.shape[updates.ndim - len(window) :])
+        shape = tuple(1 if axis in single else next(given) for axis in range(x.ndim))
+        self.check_places(equation, x.shape, shape, starts.values())
+        inside = params["mode"] == lax.GatherScatterMode.CLIP
+        for at, own in starts.items():
+            x = self.picking.write(x, updates[at].reshape(shape), own, dtype, inside, combine)
+        return [x]
+
+    def windows(
+        self, places: np.ndarray, dtype, axes: int, order: Iterable, batched: list
+    ) -> dict[tuple, list[Start]]:
+        """Where windows begin along each axis of an array, of each row of `places`.
+
+        - `order`: the axes that a row's entries are for; `batched` those along which windows begin where their row is.
+        """
+        found = {}
+        for at in np.ndindex(places.shape[:-1]):
+            own: list[Start] = [0] * axes
+            for axis, node in zip(map(int, order), places[at].tolist(), strict=True):
+                own[axis] = self.start(node, dtype)
+            for axis, along in batched:
+                own[axis] = at[along]
+            found[at] = own
+        return found
+
+    def check_places(self, equation: JaxprEqn, shape, sizes, starts: Iterable[Sequence[Start]]) -> None:
+        """Refuse what there are too many places for."""
+        free = [n - size + 1 for n, size in zip(shape, sizes, strict=True)]
+        count = lambda own: math.prod(
+            n for n, start in zip(free, own, strict=True) if not isinstance(start, int)
+        )
+        if sum(map(count, starts)) * math.prod(sizes) > MOST:
+            raise NoKernel(
+                f"{self.owner}: function does `{equation.primitive.name}`{place_of(self.path)} at places that depend on the "
+                "sample, of which there are too many for a fused kernel; leave fused out"
+            )
+
+    @property
+    def picking(self) -> Picking:
+        return Picking(self.scalars)
 
     def on_while(self, equation: JaxprEqn, args: list) -> list | None:
         """A loop whose rounds are known, or one in which each sample goes on for as long as it has to."""
         found = super().on_while(equation, args)
         if found is not None:
             return found
-        avals = map(aval_of, equation.invars)
-        if all(self.known(x, aval) is not None for x, aval in zip(args, avals, strict=True)):
+        if self.all_known(equation, args):
             return self.as_it_is(equation, args)
         params = equation.params
         tests, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         args = [self.scalars.all_settled(x) for x in args]
         test, fixed, carry = args[:tests], args[tests:last], args[last:]
-        begins = int(self.run(params["cond_jaxpr"], [*test, *carry])[0])
+        begins = self.in_some(self.run(params["cond_jaxpr"], [*test, *carry])[0])
         passed = passed_on(opened(params["body_jaxpr"])[0])
         same = [origin == len(fixed) + place for place, origin in enumerate(passed)]
         inner, outside = self.inside()
         own, start, kinds = self.carry(inner, outside, same, carry, params["body_jaxpr"].out_avals)
         results = inner.run(params["body_jaxpr"], [*map(outside, fixed), *own])
+        if (
+            params["cond_jaxpr"].out_avals[0].ndim
+        ):  # a batch within the sample, each part of which ends by itself
+            (each,) = inner.run(params["cond_jaxpr"], [*map(outside, test), *own])
+            avals = params["body_jaxpr"].out_avals
+            results = [
+                inner.chosen_by_each(each, a, b, aval.dtype)
+                for a, b, aval in zip(own, results, avals, strict=True)
+            ]
         results = [inner.scalars.all_settled(x) for x in results]
-        goes_on = int(inner.run(params["cond_jaxpr"], [*map(outside, test), *results])[0])
+        goes_on = inner.in_some(inner.run(params["cond_jaxpr"], [*map(outside, test), *results])[0])
         carried = flat(x for is_same, x in zip(same, results, strict=True) if not is_same)
         piece = Piece(inner.scalars, [*carried, goes_on])
         loop = Loop(None, False, piece, start, carried, kinds, [], piece.outer(), begins, goes_on)
         return self.ends(loop, same, carry)
 
+    def in_some(self, truths: np.ndarray) -> int:
+        """Whether one of some truth values is true."""
+        first, *others = truths.reshape(-1).tolist()
+        for other in others:
+            first = self.scalars.apply(lax.or_p, (), (first, other), bool)
+        return first
+
+    def chosen_by_each(self, truths: np.ndarray, no: np.ndarray, yes: np.ndarray, dtype) -> np.ndarray:
+        """Of two arrays, along the first axes, the second where a truth value is true."""
+        shape = truths.shape + (1,) * (yes.ndim - truths.ndim)
+        which = np.broadcast_to(truths.reshape(shape), yes.shape)
+        own = [
+            self.scalars.apply(lax.select_n_p, (), (int(is_true), a, b), dtype)
+            for is_true, a, b in zip(
+                which.reshape(-1), no.reshape(-1).tolist(), yes.reshape(-1).tolist(), strict=True
+            )
+        ]
+        return np.array(own, np.int64).reshape(yes.shape)
+
     def on_scan(self, equation: JaxprEqn, args: list) -> list:
         params = equation.params
         length, body = params["length"], opened(params["jaxpr"])[0]
         if stays(equation):
+            if self.all_known(equation, args):
+                return self.as_it_is(equation, args)
             try:
                 return self.kept(params, args)
             except _Unroll as reason:

@@ -154,14 +154,3 @@ def test_without_the_compiler_the_library_is_right():
             raise AssertionError("fused=True is not refused")
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
-
-
-def test_a_search_of_a_batch_within_is_refused():
-    """Its loop goes on as long as one of the batch does."""
-    pytest.importorskip("llvmlite")
-    search = lambda x: jax.lax.while_loop(lambda y: y < 9, lambda y: 2 * y + 1, x)
-    with pytest.raises(ValueError, match="batch_map: function does `while`"):
-        rbd.batch_map(jax.vmap(search), fused=True)(np.abs(X))
-    found, warned = told(lambda: rbd.batch_map(jax.vmap(search))(np.abs(X)))
-    np.testing.assert_array_equal(found, jax.vmap(jax.vmap(search))(np.abs(X)))
-    assert not warned

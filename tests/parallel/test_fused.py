@@ -57,6 +57,42 @@ def many(x):
     return jnp.outer(jnp.tile(x, 3), jnp.sin(x)), jnp.outer(jnp.tile(x, 3), x) > 0.1
 
 
+def newton(x):
+    """Square roots: each sample goes on for as long as it has to, some not at all."""
+    goes_on = lambda carry: (jnp.max(jnp.abs(carry[0] ** 2 - x**2)) > 1e-12) & (carry[1] < x[0] * 30)
+    return lax.while_loop(goes_on, lambda carry: (0.5 * (carry[0] + x**2 / carry[0]), carry[1] + 1), (x, 0))
+
+
+def searches(x):
+    """One in another, in a long loop; what is not begun may have no end."""
+
+    def outer(carry):
+        y, count = carry
+        low = lax.while_loop(lambda z: (z > y) & (y > 0), lambda z: z / 2, jnp.abs(jnp.sin(y) * 8))
+        return y - low - 0.1, count + 1
+
+    step = lambda y, _: (lax.while_loop(lambda carry: carry[0] > 1, outer, (3 + jnp.cos(y), 0))[0], y)
+    return lax.scan(step, jnp.abs(x[0]), None, length=300)
+
+
+def at_places(x, k):
+    """Read and written where the sample says: within, and beyond the ends."""
+    place = jnp.stack([k, k + 2, -k - 1, 9 * k])
+    table = jnp.outer(x, x)
+    return (
+        x[k],
+        x[place],
+        table[place[:2], place[1:3]],
+        lax.dynamic_slice(table, (k, 1), (2, 2)),
+        lax.dynamic_update_slice(table, table[:1, :2], (k, k)),
+        x.at[place].set(jnp.arange(4.0)),
+        x.at[place].add(x),
+        x.at[k].set(7.0, mode="clip"),
+        jax.vmap(lambda row, k: row[k])(table, place % 4),
+        jax.vmap(lambda row, k: row.at[k].add(1.0))(table, place % 4),
+    )
+
+
 FUNCTIONS = {
     "elements": (lambda x: jnp.clip(jnp.sin(x) * 2.0 / (1 + x**2), -0.5, jnp.abs(x)), (X,)),
     "roots and powers": (lambda x: (jnp.sqrt(1 + x**2), jnp.exp(x) ** 1.5, jnp.arctan2(x, x[::-1])), (X,)),
@@ -76,6 +112,10 @@ FUNCTIONS = {
     "rows backwards": (lambda x, rows: lax.scan(lambda y, row: (y[::-1] + row.sum(), y[1]), x, rows, reverse=True), (X, ROWS)),
     "rows of rows": (block_by_block, (X, np.random.default_rng(6).normal(size=(5, 300, 260)))),
     "a loop in a loop": (lambda x: lax.fori_loop(0, 300, lambda i, y: lax.fori_loop(0, 300, lambda j, z: z / 2 + x, y), x), (X,)),
+    "searches": (newton, (X,)),
+    "searches in searches": (searches, (X,)),
+    "searches of a batch within": (jax.vmap(lambda x: lax.while_loop(lambda y: y < 9, lambda y: 2 * y + 1, x)), (np.abs(X),)),
+    "places of the sample's own": (at_places, (X, K)),
     "gradients": (jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 3)), (X,)),
 }  # fmt: skip
 
@@ -311,8 +351,10 @@ def test_it_can_be_compiled_and_mapped(how):
 def test_what_cannot_be_fused_is_told():
     for function, name in (
         (jnp.sort, "`sort`.* in a way that depends on the sample.*leave fused out"),
-        (lambda x: x[x[0].astype(int)], "`dynamic_slice`|`gather`"),
-        (lambda x: lax.while_loop(lambda y: y[0] < 9, lambda y: y + 1, x), "`while`"),
+        (
+            lambda x: jnp.tile(x, 3000).at[jnp.arange(90) + x[0].astype(int)].get(mode="clip"),
+            "`gather`.* at places that depend on the sample, of which there are too many",
+        ),
         (
             lambda x: lax.scan(lambda y, row: (y + row, None), x[0], jnp.tile(x, 200))[0],
             "a loop of 800 rounds",
