@@ -457,7 +457,7 @@ def flat(arrays: Iterable[np.ndarray]) -> list[int]:
 def stays(equation: JaxprEqn) -> bool:
     """Whether a scan is to stay a loop."""
     length, body = equation.params["length"], opened(equation.params["jaxpr"])[0]
-    return length > UNROLLED or length * entries(body) > ENTRIES
+    return length > UNROLLED or (length > 1 and length * entries(body) > ENTRIES)
 
 
 def passed_on(jaxpr: Jaxpr) -> list[int | None]:
