@@ -101,6 +101,12 @@ def _unspoilt(rule):
     return run
 
 
+#: So many inputs are asked together whether they are finite.
+_GROUP = 8
+
+_TRUTH = np.dtype(bool)
+
+
 class Scalars:
     """All scalars of a program, by number, in the order in which they can be computed. Equal ones have the same number."""
 
@@ -112,6 +118,7 @@ class Scalars:
         self._spoilers_by = {self._spoilers[0]: 0}
         self._unions: dict[tuple[int, int], int] = {}
         self._spoilt: dict[tuple[int, int], int] = {}
+        self._fines: dict[tuple[int, int], int] = {}
         self._inputs: list[int] = []  # and other numbers of which it is not known whether they are finite
         self.operation: list[str] = []
         self.arguments: list[tuple[int, ...]] = []
@@ -242,20 +249,34 @@ class Scalars:
         return np.array(own, np.int64).reshape(nodes.shape)
 
     def _fine(self, nan: int, infinite: int) -> int:
-        """Whether none of these inputs is NaN, and none of those infinite."""
-        fine, truth = None, np.dtype(bool)
-        every, place = nan | infinite, 0
+        """Whether none of these inputs is NaN, and none of those infinite. Group by group: most have many of these in common."""
+        found = self._fines.get((nan, infinite))
+        if found is not None:
+            return found
+        every, groups, place = nan | infinite, [], 0
         while every >> place:
-            bit, node = 1 << place, self._inputs[place]
-            place += 1
-            if not every & bit:
-                continue
-            if infinite & bit:
-                is_fine = self._plain("is_finite", lax.is_finite_p, (), (node,), truth)
-            else:
-                is_fine = self._plain("eq", lax.eq_p, (), (node, node), truth)
-            fine = is_fine if fine is None else self._plain("and", lax.and_p, (), (fine, is_fine), truth)
-        assert fine is not None
+            of_group = ((1 << _GROUP) - 1) << place
+            if every & of_group:
+                groups.append((nan & of_group, infinite & of_group))
+            place += _GROUP
+        if len(groups) > 1:
+            truths = [self._fine(*group) for group in groups]
+        else:
+            truths = []
+            while every:
+                bit = every & -every
+                node = self._inputs[bit.bit_length() - 1]
+                every ^= bit
+                is_finite = bool(infinite & bit)
+                name, primitive, operands = (
+                    ("is_finite", lax.is_finite_p, (node,)) if is_finite else ("eq", lax.eq_p, (node, node))
+                )
+                truths.append(self._plain(name, primitive, (), operands, _TRUTH))
+        assert truths
+        fine = truths[0]
+        for truth in truths[1:]:
+            fine = self._plain("and", lax.and_p, (), (fine, truth), _TRUTH)
+        self._fines[nan, infinite] = fine
         return fine
 
     # Making them.
