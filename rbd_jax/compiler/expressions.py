@@ -350,7 +350,7 @@ class Scalars:
                 known = False
         if known:
             return self.constant(
-                _evaluated(primitive, params, [self.extra[node] for node in operands], dtype)
+                evaluated(primitive, params, [self.extra[node] for node in operands], dtype)
             )
         rule = _RULES.get(name)
         if rule is not None and (name in _ALL_TYPES or dtype.kind == "f"):
@@ -568,8 +568,8 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _evaluated(primitive, params: tuple, known, dtype):
-    """An operation on known scalars."""
+def evaluated(primitive, params: tuple, known, dtype) -> np.ndarray:
+    """An operation on each entry of known arrays."""
     name = primitive.name
     with np.errstate(all="ignore"):
         if name in _NUMPY:
@@ -577,7 +577,7 @@ def _evaluated(primitive, params: tuple, known, dtype):
         if name == "integer_pow":
             return np.asarray(known[0] ** dict(params)["y"], dtype)
         if name == "select_n":
-            return np.asarray(known[1 + int(known[0])], dtype)
+            return np.asarray(np.choose(np.asarray(known[0], int), known[1:]), dtype)
         if name == "convert_element_type":
             return np.asarray(known[0]).astype(dtype)
     return np.asarray(primitive.bind(*map(jnp.asarray, known), **dict(params)))

@@ -28,7 +28,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
 from . import indexing as entries
-from .expressions import Scalars, no_collection
+from .expressions import Scalars, evaluated, no_collection
 from .jaxprs import of_scan, of_solve
 
 
@@ -265,6 +265,10 @@ class Interpreter:
         if primitive.name == "convert_element_type" and equation.invars[0].aval.dtype == aval.dtype:
             return args[0]
         fixed = tuple((key, params[key]) for key in sorted(params))
+        known = [self.known(x, atom.aval) for x, atom in zip(args, equation.invars, strict=True)]
+        if all(x is not None for x in known):
+            values = evaluated(primitive, fixed, known, aval.dtype)
+            return self.literal(np.broadcast_to(values, aval.shape))
         rows = [np.broadcast_to(x, aval.shape).reshape(-1).tolist() for x in args]
         own = [
             self.scalars.apply(primitive, fixed, operands, aval.dtype) for operands in zip(*rows, strict=True)
