@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 from .._core.array import is_known, with_precision
 from .._core.implicit import recomputed
 from .._core.platform import is_cpu
+from ..parallel.fastest import in_fastest_form
 from ..simulate import State
 from ..simulate.step import linearized, stepped
 from ._configurations import flat_entries
@@ -268,8 +269,9 @@ class Stages:
     def over_stages(self, function: Callable[..., Any], *rows: Any) -> Any:
         """`function(index, ...)` of each stage, of rows with a leading axis of stages."""
         indices = jnp.arange(self.steps, dtype=jnp.int32)
-        if is_cpu():  # one compiled loop, see `batch_map`
-            return lax.map(recomputed(lambda given: function(*given)), (indices, *rows))
+        if is_cpu():
+            one = recomputed(lambda given: function(*given))
+            return in_fastest_form("over_stages", one, (indices, *rows), None, None, self.steps, "cpu")
         return jax.vmap(function)(indices, *rows)
 
     def before(self, points: Points) -> Points:
