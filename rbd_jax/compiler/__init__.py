@@ -4,7 +4,6 @@ It knows nothing of rigid bodies. `README.md` beside this file shows how a progr
 
 - `mapped`: a function of each sample of a batch, as one operation of JAX: a kernel where that is possible and worth it
 - `Mapped`: that function
-- `alone`: a function of one sample as one operation, a kernel of one thread where that is worth it
 - `in_lanes`: `jax.lax.map` over groups of samples, for functions that cannot be kernels
 - `ScalarProgram`: a function with some of its numbers known, without the arithmetic that they spare
 - `count_operations`: what a function computes
@@ -17,7 +16,6 @@ It knows nothing of rigid bodies. `README.md` beside this file shows how a progr
 __all__ = [
     "mapped",
     "Mapped",
-    "alone",
     "in_lanes",
     "ScalarProgram",
     "count_operations",
@@ -27,7 +25,6 @@ __all__ = [
     "why_no_kernels",
 ]
 
-from .alone import alone as alone
 from .cost import Operations as Operations, count_operations as count_operations
 from .faults import why_no_kernels as why_no_kernels
 from .lanes import in_lanes as in_lanes

@@ -19,7 +19,7 @@ import numpy as np
 from jax import core
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from .cpu.routine import LONG, Routine
+from .cpu.routine import Routine
 from .expressions import no_collection
 from .fusing import Fusing, Later
 from .gpu.thread import Thread
@@ -30,9 +30,6 @@ from .schedule import NoKernel, Piece
 #: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
 #: Written sample by sample, each number of each thread would be a piece of memory of its own.
 IN_COLUMNS = 32
-
-#: Of fewer samples, a processor works on one after the other, and not on as many as its vectors have lanes.
-FEW = 3
 
 
 class Kernel:
@@ -132,12 +129,10 @@ class Kernel:
         kinds = [*(kind for _, kind, _ in self.stored), *(x.dtype for x in self.rows)]
         sums = [*(is_sum for *_, is_sum in self.stored), *(False for _ in self.rows)]
         with no_collection():
-            # One sample, or a few, one after the other: a program for each, which is no longer than one for eight at a time.
-            alone = size < FEW and len(self.piece.nodes) <= LONG
-            if how == "cpu" and not alone:
+            if how == "cpu":
                 written = Routine(self, sizes)(list(given.values()), size)
             else:
-                thread = Thread(self, sizes, size, "cuda" if how == "cuda" else "cpu")
+                thread = Thread(self, sizes, size, "cpu" if how == "interpret" else "cuda")
                 written = [
                     x.sum(0) if is_sum else x
                     for x, is_sum in zip(thread(list(given.values())), sums, strict=True)

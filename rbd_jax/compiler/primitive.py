@@ -208,7 +208,7 @@ class Mapped:
             fault = faults.why_no_kernels(platform)
         if platform is not None and fault is None and (self.how or is_worth_it(self, platform)):
             try:
-                return self.kernel()(shared, samples, "interpret" if self.how == "interpret" else platform)
+                return self._kernel()(shared, samples, "interpret" if self.how == "interpret" else platform)
             except NoKernel:
                 if self.how:
                     raise
@@ -227,12 +227,12 @@ class Mapped:
         if not self.how and (reason := why_not(self, platform)) is not None:
             return Explanation(False, reason)
         try:
-            kernel = self.kernel()
+            kernel = self._kernel()
         except NoKernel as error:
             return Explanation(False, str(error))
         return Explanation(True, "it is asked for" if self.how else "it pays", kernel.piece.count())
 
-    def kernel(self) -> Kernel:
+    def _kernel(self) -> Kernel:
         return Kernel(self.owner, self.closed, self.shared, self.summed)
 
 

@@ -20,7 +20,6 @@ from .._core.jit import compiled
 from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, raising, seen_in, without_failed
-from ._in_one import in_one
 from ._progress import progress_bar
 from .begin import Begin, begun
 from .control import Control
@@ -223,7 +222,7 @@ class Run:
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
         # Reverse mode stores the state at each step, not what was computed on the way.
-        self.step = in_one("rollout", self.advance if self.scheme.recomputes else recomputed(self.advance))
+        self.step = self.advance if self.scheme.recomputes else recomputed(self.advance)
 
     def start(self, given) -> Carry:
         """Before the first step."""
