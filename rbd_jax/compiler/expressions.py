@@ -349,9 +349,7 @@ class Scalars:
                     return self._applied_to_spoilt(name, primitive, params, operands, dtype)
                 known = False
         if known:
-            return self.constant(
-                evaluated(primitive, params, [self.extra[node] for node in operands], dtype)
-            )
+            return self.constant(evaluated(primitive, params, [self.extra[node] for node in operands], dtype))
         rule = _RULES.get(name)
         if rule is not None and (name in _ALL_TYPES or dtype.kind == "f"):
             exponent = {key: value for key, value in params if key == "y"}
