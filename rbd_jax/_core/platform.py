@@ -1,13 +1,13 @@
-"""What is compiled for."""
+"""The platform that programs are traced for."""
 
 import jax
 
 
 def platform() -> str:
-    """The platform that what is traced at the moment is for, `"cpu"` for instance: that of `jax.default_device`, or JAX's own.
+    """Platform of `jax.default_device` if it is set, else JAX's default backend: `"cpu"` or `"gpu"`, for instance.
 
-    Where both forms of something are right and one is faster, it says which to trace. To trace both and choose when they are
-    lowered would take twice the time.
+    Functions with a faster form per platform choose it while they are traced, because tracing all forms, as
+    `jax.lax.platform_dependent` does, would double the time. Exports for other platforms therefore contain the form of this one.
     """
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     if device is None:
@@ -16,4 +16,5 @@ def platform() -> str:
 
 
 def is_cpu() -> bool:
+    """Whether `platform` is the CPU."""
     return platform() == "cpu"

@@ -25,6 +25,10 @@ CREATE, DESTROY, SCHEDULE, THREADS = 48, 64, 136, 144
 EXHAUSTED = 8
 
 
+#: XLA's operation that runs PTX (`xla/service/gpu/kernel_call.h`). The kernel's arguments are the operands, then the results.
+RUN_PTX = "__gpu$xla.gpu.ptx"
+
+
 #: The folder of the library.
 LIBRARY = str(Path(__file__).resolve().parents[1])
 

@@ -101,7 +101,7 @@ def _unspoilt(rule):
     return run
 
 
-#: So many inputs are asked together whether they are finite.
+#: Inputs per group: most sets of inputs that are checked together have many groups in common.
 _GROUP = 8
 
 _TRUTH = np.dtype(bool)
@@ -249,7 +249,7 @@ class Scalars:
         return np.array(own, np.int64).reshape(nodes.shape)
 
     def _fine(self, nan: int, infinite: int) -> int:
-        """Whether none of these inputs is NaN, and none of those infinite. Group by group: most have many of these in common."""
+        """Scalar that is true if no input of `nan` is NaN, and none of `infinite` is infinite or NaN."""
         found = self._fines.get((nan, infinite))
         if found is not None:
             return found

@@ -36,7 +36,8 @@ def why_no_kernels(platform: str) -> str | None:
         )
     if not is_compiled_here():
         return "llvmlite is not installed"
-    # What is compiled for a device that is not here cannot be tried.
+    # A kernel can only be run on a device of this machine: cross-compiled ones are not checked.
+    platform = "cuda" if platform == "gpu" else platform
     is_here = jax.default_backend() == ("gpu" if platform == "cuda" else platform)
     return _checked(platform) if is_here else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from .compat import place_of
 from .expressions import Scalars
@@ -21,6 +21,13 @@ from .schedule import NoKernel, Piece
 #: A loop stays a loop if unrolled it would work on more entries of arrays than these; if it cannot stay one, up to so many more
 #: are unrolled.
 ENTRIES, MOST_ENTRIES = 100_000, 400_000
+
+
+#: Entries of arrays from which on a branch of `cond` is worth a jump.
+LARGE_BRANCH = 300
+
+#: Scalars that are made before simplification, at 4 µs each. A program with more has no kernel.
+MOST_SCALARS = 4_000_000
 
 
 class Later:
@@ -48,8 +55,8 @@ class Made(Later):
 class Loop:
     """A loop that stays: each round works out from what is carried what is carried on, and rows.
 
-    - `length`: the number of rounds; None where each sample goes on for as long as `goes_on`, a scalar of a round, is true, which
-      begins at all if `begins`, one outside, is.
+    - `length`: the number of iterations; None for a `while` loop.
+    - `begins`, `goes_on`: the condition of a `while` loop before the first iteration, a scalar outside, and after each iteration.
     - `start`: the scalars outside of it that it begins with; `carried` those of a round, and `kinds` their types.
     - `outer`: what a round uses of the scalars outside.
     """
@@ -130,6 +137,11 @@ class Fusing(Interpreter):
     def step(self, equation: JaxprEqn, args: list) -> list:
         self.path.append(equation)
         results = self.stepped(equation, args)
+        if len(self.scalars.operation) > MOST_SCALARS:
+            raise NoKernel(
+                f"{self.owner}: function has more than {MOST_SCALARS:,} scalars at `{equation.primitive.name}`"
+                f"{place_of(self.path)}, which take minutes to compile; leave fused out"
+            )
         self.path.pop()
         return results
 
@@ -155,24 +167,44 @@ class Fusing(Interpreter):
         )
 
     def on_cond(self, equation: JaxprEqn, args: list) -> list:
-        """All branches, and of their results those of the one that is taken."""
+        """Small branches are all evaluated and selected from. A large one is skipped unless a lane takes it."""
         found = super().on_cond(equation, args)
         if found is not None:
             return found
         which, branches = int(args[0]), equation.params["branches"]
+        if max(entries(opened(branch)[0]) for branch in branches) >= LARGE_BRANCH:
+            return self.branched(which, aval_of(equation.invars[0]).dtype, branches, args[1:])
         cases = [self.run(branch, args[1:]) for branch in branches]
         return [
             self.picking.case(which, aval_of(equation.invars[0]).dtype, of_each, aval_of(var).dtype)
             for of_each, var in zip(zip(*cases, strict=True), equation.outvars, strict=True)
         ]
 
-    # Places that depend on the sample.
+    def branched(self, which: int, kind, branches: Sequence[ClosedJaxpr], args: list) -> list:
+        """The results of one of some branches. Each branch is a loop of one iteration, or of none, that carries the results."""
+        args = [self.scalars.all_settled(x) for x in args]
+        avals = branches[0].out_avals
+        found = [np.full(x.shape, self.scalars.constant(np.zeros((), x.dtype)), np.int64) for x in avals]
+        changes = [False] * len(avals)
+        for number, branch in enumerate(branches):
+            taken = self.picking.is_case(which, kind, number, len(branches))
+            inner, outside = self.inside()
+            _, start, kinds = self.carry(inner, outside, changes, found, avals)
+            results = [inner.scalars.all_settled(x) for x in inner.run(branch, list(map(outside, args)))]
+            ended = inner.scalars.constant(np.asarray(False))
+            carried = flat(results)
+            piece = Piece(inner.scalars, [*carried, ended])
+            loop = Loop(None, False, piece, start, carried, kinds, [], piece.outer(), taken, ended)
+            found = self.ends(loop, changes, found)
+        return found
+
+    # Indices that depend on the sample.
 
     def on_dynamic_slice(self, equation: JaxprEqn, args: list) -> list | None:
         found = super().on_dynamic_slice(equation, args)
         if found is not None:
             return found
-        starts, sizes = self.begins(equation, args, 1), equation.params["slice_sizes"]
+        starts, sizes = self.window_starts(equation, args, 1), equation.params["slice_sizes"]
         self.check_places(equation, args[0].shape, sizes, [starts])
         return [self.picking.read(args[0], starts, sizes, aval_of(equation.invars[0]).dtype)]
 
@@ -180,13 +212,13 @@ class Fusing(Interpreter):
         found = super().on_dynamic_update_slice(equation, args)
         if found is not None:
             return found
-        starts = self.begins(equation, args, 2)
+        starts = self.window_starts(equation, args, 2)
         self.check_places(equation, args[0].shape, args[1].shape, [starts])
         dtype = aval_of(equation.invars[0]).dtype
         return [self.picking.write(args[0], args[1], starts, dtype, inside=True)]
 
-    def begins(self, equation: JaxprEqn, args: list, first: int) -> list[Start]:
-        """Where a window begins, along each axis."""
+    def window_starts(self, equation: JaxprEqn, args: list, first: int) -> list[Start]:
+        """Start index of a window along each axis."""
         atoms = equation.invars[first:]
         return [self.start(int(x), aval_of(atom).dtype) for x, atom in zip(args[first:], atoms, strict=True)]
 
@@ -256,9 +288,10 @@ class Fusing(Interpreter):
     def windows(
         self, places: np.ndarray, dtype, axes: int, order: Iterable, batched: list
     ) -> dict[tuple, list[Start]]:
-        """Where windows begin along each axis of an array, of each row of `places`.
+        """Start indices of windows along each axis of an array, for each row of `places`.
 
-        - `order`: the axes that a row's entries are for; `batched` those along which windows begin where their row is.
+        - `order`: the axis of each entry of a row.
+        - `batched`: pairs of a batch axis of the array and the axis of `places` that it corresponds to.
         """
         found = {}
         for at in np.ndindex(places.shape[:-1]):
@@ -271,7 +304,7 @@ class Fusing(Interpreter):
         return found
 
     def check_places(self, equation: JaxprEqn, shape, sizes, starts: Iterable[Sequence[Start]]) -> None:
-        """Refuse what there are too many places for."""
+        """Raises `NoKernel` if the selections would be more than `MOST`."""
         free = [n - size + 1 for n, size in zip(shape, sizes, strict=True)]
         count = lambda own: math.prod(
             n for n, start in zip(free, own, strict=True) if not isinstance(start, int)
@@ -287,7 +320,7 @@ class Fusing(Interpreter):
         return Picking(self.scalars)
 
     def on_while(self, equation: JaxprEqn, args: list) -> list | None:
-        """A loop whose rounds are known, or one in which each sample goes on for as long as it has to."""
+        """Unrolls a loop whose condition is known. Other loops stay: each sample iterates while its own condition holds."""
         found = super().on_while(equation, args)
         if found is not None:
             return found
@@ -303,9 +336,8 @@ class Fusing(Interpreter):
         inner, outside = self.inside()
         own, start, kinds = self.carry(inner, outside, same, carry, params["body_jaxpr"].out_avals)
         results = inner.run(params["body_jaxpr"], [*map(outside, fixed), *own])
-        if (
-            params["cond_jaxpr"].out_avals[0].ndim
-        ):  # a batch within the sample, each part of which ends by itself
+        # A loop over a batch within the sample has a condition for each element, and finished elements keep their values.
+        if params["cond_jaxpr"].out_avals[0].ndim:
             (each,) = inner.run(params["cond_jaxpr"], [*map(outside, test), *own])
             avals = params["body_jaxpr"].out_avals
             results = [
@@ -320,14 +352,14 @@ class Fusing(Interpreter):
         return self.ends(loop, same, carry)
 
     def in_some(self, truths: np.ndarray) -> int:
-        """Whether one of some truth values is true."""
+        """Logical or of truth values."""
         first, *others = truths.reshape(-1).tolist()
         for other in others:
             first = self.scalars.apply(lax.or_p, (), (first, other), bool)
         return first
 
     def chosen_by_each(self, truths: np.ndarray, no: np.ndarray, yes: np.ndarray, dtype) -> np.ndarray:
-        """Of two arrays, along the first axes, the second where a truth value is true."""
+        """`jnp.where(truths, yes, no)`, with `truths` along the leading axes."""
         shape = truths.shape + (1,) * (yes.ndim - truths.ndim)
         which = np.broadcast_to(truths.reshape(shape), yes.shape)
         own = [
@@ -388,7 +420,7 @@ class Fusing(Interpreter):
         return [*self.ends(loop, same, args[fixed:last]), *returned]
 
     def inside(self) -> tuple[Fusing, Callable[[np.ndarray], np.ndarray]]:
-        """What runs a round of a loop, and what makes arrays from outside of it known to it."""
+        """Returns an interpreter for the body of a loop, and a function that imports arrays of the program around it."""
         inner = Fusing(self.owner, self.tables, self.depth + 1)
         inner.path = self.path.copy()
         outside = np.vectorize(lambda node: inner.scalars.outside(node, self.scalars), otypes=[np.int64])
@@ -397,9 +429,9 @@ class Fusing(Interpreter):
     def carry(
         self, inner: Fusing, outside: Callable, same: Sequence[bool], args: list, avals: Sequence
     ) -> tuple:
-        """What a round is given of what the loop carries, the scalars that it starts with, and their types.
+        """Returns the carried values of an iteration, their initial scalars, and the types of these.
 
-        - `same`: what a round hands on as it is. It is known if it was at the start.
+        - `same`: which carried values the iterations do not change. These need not be carried.
         """
         given, start, kinds = [], [], []
         for is_same, x, aval in zip(same, args, avals, strict=True):
@@ -414,7 +446,7 @@ class Fusing(Interpreter):
         return given, start, kinds
 
     def ends(self, loop: Loop, same: Sequence[bool], args: list) -> list:
-        """What a loop ends with, of what it carries."""
+        """Adds a loop to the program and returns the final carried values."""
         ends = iter(self.scalars.loop(loop))
         self.loops.append(loop)
         return [
@@ -450,7 +482,7 @@ class Fusing(Interpreter):
 
 
 def flat(arrays: Iterable[np.ndarray]) -> list[int]:
-    """The scalars of some arrays, one after the other."""
+    """The scalars of all arrays in one list."""
     return [node for x in arrays for node in x.reshape(-1).tolist()]
 
 

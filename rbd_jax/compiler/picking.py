@@ -106,6 +106,13 @@ class Picking:
             chosen = self.selected(beyond, chosen, case, dtype)
         return chosen
 
+    def is_case(self, which: int, kind, number: int, count: int) -> int:
+        """Whether `case` picks the case with this number, of so many."""
+        if kind == bool:
+            return which if number else self.scalars.apply(lax.not_p, (), (which,), np.dtype(bool))
+        how = lax.le_p if number == 0 else lax.ge_p if number == count - 1 else lax.eq_p
+        return self.compared(how, which, number, kind)
+
     def selected(self, truth: int, no: np.ndarray, yes: np.ndarray, dtype) -> np.ndarray:
         """The second of two arrays if a truth value is true."""
         pairs = zip(no.reshape(-1).tolist(), yes.reshape(-1).tolist(), strict=True)

@@ -5,6 +5,7 @@ Where numbers are read and written differs: `cpu.routine` has a vector of sample
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -92,7 +93,7 @@ class Round:
         return [node for node in self.stores if self.scalars.operation[node] in ("constant", "input")]
 
 
-class Writer:
+class Writer(abc.ABC):
     """Writes the instructions of a kernel.
 
     - `kernel`: what is worked out, and what of it is written.
@@ -123,8 +124,9 @@ class Writer:
         self.slots = 0
         self.code = Instructions(lanes, block, self.declared)
 
+    @abc.abstractmethod
     def layout(self, is_sum: bool, columns: bool) -> Literal["rows", "columns", "sum"]:
-        raise NotImplementedError
+        """Returns the layout of a result that is summed over the samples, or has many numbers per sample."""
 
     def write_all(self, kernel) -> None:
         stores = places((number, nodes, 0) for number, (nodes, *_) in enumerate(kernel.stored))
@@ -149,13 +151,13 @@ class Writer:
         for made in (node, *given.entries.get(node, ())):
             self.store(given, made)
 
+    @abc.abstractmethod
     def store(self, given: Round, node: int) -> None:
-        """Write a scalar wherever it is a number of a result; of rows, beyond where those of this round begin."""
-        raise NotImplementedError
+        """Writes a scalar to each entry of a result that it is. Rows of a loop are written behind those of earlier iterations."""
 
+    @abc.abstractmethod
     def read(self, given: Round, source: tuple, place: int, dtype) -> str:
-        """A number of what is given, which is not of truth values."""
-        raise NotImplementedError
+        """Reads a number of an argument or a table. Truth values are read as whole numbers."""
 
     # Memory of its own.
 

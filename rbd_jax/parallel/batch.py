@@ -62,14 +62,15 @@ def batch_map(
     - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other. By default, where there
       is no kernel, 32 of large batches, if the function takes the same steps for each sample.
     - `fused`: whether it is a kernel, whose numbers stay on the chip as far as they fit. True for one, or an error that says
-      why there is none; False for none. By default it is one where that is possible, is not too long (two million entries of
+      why there is none; False for none. By default it is one where that is possible, is not too long (three million entries of
       arrays on a CPU, 450,000 on a GPU, rounds of loops once) and is work, without large matrices; on a CPU of 8 samples and
       more (True makes one of fewer, which pays where it is called again and again). It is for dynamics and rollouts, best of
       models that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of much work, stay
       loops: their rows are those of an argument, known, or the same in each round. What is made of the rows that they return
       is made after the kernel. What is infinite or NaN in a sample makes the same results so as with `jax.vmap`; only what
       overflows, or is a division by zero, on the way from finite numbers may not, where it is multiplied by a known zero.
-      Sorting, random keys, libraries of matrices, places that depend on the sample and loops whose length does have no kernel.
+      Sorting, random keys and calls of matrix libraries have no kernel. Indices that depend on the sample have one if few entries
+      are possible.
       `"interpret"` runs that of a GPU on a processor, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory

@@ -117,6 +117,33 @@ def test_round_by_round():
             np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
 
 
+def ball_on_the_floor():
+    builder, ball = rbd.ModelBuilder(), rbd.shapes.Sphere(0.1)
+    at = jnp.array([0, 0, 0.099, 1.0, 0, 0, 0])
+    builder.add_body("ball", "world", rbd.joints.Free(), None, ball.inertia(1000.0), reference=at)
+    floor = rbd.Shape("floor", "world", rbd.shapes.Plane())
+    builder.attach(rbd.Shape("ball", "ball", ball), floor, rbd.contact.Soft())
+    return builder.build()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make", [ball_on_the_floor, lambda: rbd.attach(rbd.load("quadruped"), rbd.contact.Soft(most=4))]
+)
+def test_searches(make):
+    """Steps on the floor: the solver iterates for each sample by itself."""
+    model = make()
+    steps = lambda q, v: (lambda path: (path.q, path.v))(
+        rbd.rollout(model, rbd.State(q, v), dt=5e-3, steps=3)
+    )
+    batch = with_bad_numbers([np.asarray(model.reference), np.random.default_rng(0).normal(size=model.nv)])
+    expected = jax.jit(jax.vmap(steps))(*batch)
+    for form in (True, "interpret"):
+        for found, wanted in zip(rbd.batch_map(steps, fused=form)(*batch), expected, strict=True):
+            np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+    assert np.isfinite(expected[0][0]).all()
+
+
 def test_a_rollout_that_diverges():
     model = rbd.load("double_pendulum")
     end = lambda v: rbd.rollout(model, rbd.State(model.reference, v), dt=1e-2, steps=300).q[-1]

@@ -90,7 +90,8 @@ def worst(name, dtype, count):
     given = drawn(name, dtype, count)
     found = np.asarray(rbd.batch_map(FUNCTIONS[name], fused=True)(*given))
     wide = np.longdouble if dtype == np.float64 else np.float64
-    assert np.finfo(wide).nmant > np.finfo(dtype).nmant + 8, "no wider precision on this machine"
+    if np.finfo(wide).nmant < np.finfo(dtype).nmant + 8:
+        pytest.skip("long double has no more digits than double on this machine")
     with np.errstate(over="ignore", under="ignore"):
         true = getattr(np, name)(*(x.astype(wide) for x in given))
         seems = errors(found, true, np.finfo(dtype))

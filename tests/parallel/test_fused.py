@@ -12,7 +12,7 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax.compiler import faults, policy as choice, primitive as mapped
+from rbd_jax.compiler import faults, fusing, policy as choice, primitive as mapped
 from rbd_jax.compiler.cpu import routine as machine_code, xla_ffi as foreign
 from rbd_jax.compiler.gpu import registers, thread as threads
 
@@ -93,6 +93,18 @@ def at_places(x, k):
     )
 
 
+def large_branches(k, x):
+    """Each worth a jump; what a branch makes of samples that do not take it is not to be seen."""
+    powers = lambda x: sum(jnp.outer(x, x) ** number for number in range(1, 25)).sum(0)
+    branches = [
+        lambda x: powers(jnp.sin(x)),
+        lambda x: jnp.log(x - 9) + powers(x),
+        lambda x: powers(jnp.cos(x)),
+    ]
+    some = lax.switch(2 * k, branches, x)  # the middle one is for none
+    return some, lax.cond(x[0] > 0, lambda x: (powers(x), 1), lambda x: (x, 2), some / 50)
+
+
 FUNCTIONS = {
     "elements": (lambda x: jnp.clip(jnp.sin(x) * 2.0 / (1 + x**2), -0.5, jnp.abs(x)), (X,)),
     "roots and powers": (lambda x: (jnp.sqrt(1 + x**2), jnp.exp(x) ** 1.5, jnp.arctan2(x, x[::-1])), (X,)),
@@ -103,6 +115,7 @@ FUNCTIONS = {
     "given truth values": (lambda x: jnp.where(x, 1.0, 2.0), (X > 0,)),
     "what is the same for all": (lambda x: (TABLE[:2], jnp.asarray(3), x[:0]), (X,)),
     "a branch for each": (lambda k, x: lax.switch(k, [jnp.sin, jnp.cos, lambda x: -x], x), (K, X)),
+    "large branches": (large_branches, (K, X)),
     "a condition": (lambda x: lax.cond(x[0] > 0, lambda x: (x, 1), lambda x: (2 * x, 2), x), (X,)),
     "short loops": (lambda x: lax.fori_loop(0, 4, lambda i, y: y * x + i, x), (X,)),
     "a long loop": (lambda x: lax.fori_loop(0, 1000, lambda i, y: 0.5 * y + jnp.sin(x), x), (X,)),
@@ -362,6 +375,32 @@ def test_what_cannot_be_fused_is_told():
     ):
         with pytest.raises(ValueError, match=f"batch_map: function .*({name})"):
             rbd.batch_map(function, fused="interpret")(X)
+
+
+def test_selections_in_searches_are_few():
+    """Without being asked: among many entries to select from in each iteration, a kernel is slower."""
+
+    def function(count, x):
+        rows = jnp.sin(jnp.outer(jnp.arange(1.0, count + 1), x))
+        goes_on = lambda carry: (carry[0] < count) & (carry[1] < 100)
+        step = lambda carry: (carry[0] + 1, carry[1] + jnp.sum(rows[carry[0]] * x))
+        return lax.while_loop(goes_on, step, (jnp.argmax(x), jnp.sum(x)))[1]
+
+    x = np.random.default_rng(0).normal(size=(9, 40))
+    for count in (20, 90):
+        explained = str(rbd.explain(functools.partial(function, count), x))
+        assert ("would select among 3,600 entries" in explained) == (count == 90)
+        assert ("A kernel" in explained) == (count == 20)
+
+
+def test_too_many_scalars(monkeypatch):
+    """Without being asked there is no kernel, and no warning; otherwise the message names the operation."""
+    monkeypatch.setattr(fusing, "MOST_SCALARS", 50)
+    function = lambda x: jnp.sin(jnp.outer(x, x)).sum() + x @ jnp.cos(jnp.outer(x, x)) @ x
+    x = np.random.default_rng(0).normal(size=(9, 4))
+    with pytest.raises(ValueError, match=r"more than 50 scalars at `\w+` \(.*test_fused.py:\d+\)"):
+        rbd.batch_map(function, fused=True)(x)
+    assert_same(rbd.batch_map(function)(x), jax.vmap(function)(x))
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])

@@ -25,10 +25,11 @@ from .threads import LEAST, count
 from .xla_ffi import compiled, function, register_bytes
 
 
-#: Programs of more scalars are long, and come in parts of so many; of still more, LLVM takes registers as they come.
-LONG, PART, VERY_LONG = 20_000, 2_500, 130_000
+#: Programs with more scalars than LONG are split into functions of PART scalars. Above VERY_LONG, LLVM does not optimize, which
+#: would take minutes.
+LONG, PART, VERY_LONG = 20_000, 1_000, 400_000
 
-#: So many rounds a search is taken to have.
+#: Assumed iterations of a `while` loop, to estimate the work of a sample.
 SEARCHED = 5
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..writer import Round
 
 
-#: So many registers of a thread hold numbers; it has 255, and the rest are for addresses and for what overlaps.
+#: Registers for numbers, of the 255 that a thread has. Addresses and temporary values need the others.
 REGISTERS = 230
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from ..compat import RUN_PTX
 from ..cpu.xla_ffi import compiled, function
 from ..instructions import TYPES
 from ..llvm import converted
@@ -22,10 +23,8 @@ from ..writer import Result, Round, Saved, Writer
 from .registers import moves, plan
 
 
-#: What is compiled for: devices from Ampere on, each of which runs the code of those before it.
+#: Compilation target: Ampere. Later devices run its code.
 DEVICE, LANGUAGE = "sm_80", "+ptx70"
-#: The operation of XLA that runs PTX.
-TARGET = "__gpu$xla.gpu.ptx"
 
 
 class Thread(Writer):
@@ -183,7 +182,7 @@ entry:
             how = dict(name=self.name, kernel_type="ptx", kernel_data=self.ptx(), shared_mem_bytes=0)
             for side, blocks, threads in (("x", self.blocks, BLOCK), ("y", 1, 1), ("z", 1, 1)):
                 how |= {f"grid_{side}": blocks, f"block_{side}": threads}
-            found = jax.ffi.ffi_call(TARGET, shapes, vmap_method="sequential")(*given, **how)
+            found = jax.ffi.ffi_call(RUN_PTX, shapes, vmap_method="sequential")(*given, **how)
         else:
             compiled(self.name, self._routine(), carefully=True)
             found = jax.ffi.ffi_call(self.name, shapes, vmap_method="sequential")(*given)
