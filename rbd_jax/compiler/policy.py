@@ -24,8 +24,8 @@ from .schedule import KINDS
 #: numbers that all samples share.
 LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 3_000_000, "cuda": 450_000}, 8, 64, 4000
 
-#: Entries that an iteration of a `while` loop selects among. Measured on contact steps: kernels are 3 to 10 times as fast at 2,000
-#: entries (16 contacts of a humanoid), and 4 times as slow at 3,000 (56 contacts of a quadruped).
+#: Entries that an iteration of a `while` loop selects among. Measured on contact steps: kernels are 3 to 10 times as fast with
+#: 2,000 (16 contacts of a humanoid), and 4 times as slow with 3,000 (56 contacts of a quadruped).
 PICKED = 2_500
 
 
