@@ -6,6 +6,7 @@ import ctypes
 import functools
 import re
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from ..compat import (
     SIDES,
 )
 from ..schedule import NoKernel
+from . import cache
 from .threads import in_ranges
 
 
@@ -208,19 +210,30 @@ _making: dict[str, threading.Lock] = {}
 
 
 def compiled(name: str, text: str, carefully: bool) -> None:
-    """Have a function under this name, of XLA's.
+    """Makes a function available to XLA under a name.
 
-    - `carefully`: or at once, with registers that are allotted as they come.
+    The compiler may take its time (`carefully`), or allocate registers in the order of use.
     """
     import llvmlite.binding as llvm
 
     with _making.setdefault(name, threading.Lock()):
         if name in _engines:
             return
-        module = llvm.parse_assembly(text)
+        care = int(carefully)
+        version = ".".join(map(str, llvm.llvm_version_info))
+        key = cache.key_of(text, version, llvm.get_host_cpu_name(), _features().flatten(), str(care))
+        stored = cache.load(key)
+        module = llvm.parse_assembly(text if stored is None else "")
         module.verify()  # an error, where to compile would end the process
-        engine = llvm.create_mcjit_compiler(module, machine(int(carefully)))
+        engine = llvm.create_mcjit_compiler(module, machine(care))
+        # The engine requests the code of a module before it compiles the module, and reports what it has compiled.
+        made: list[bytes] = []
+        engine.set_object_cache(lambda _, code: made.append(code), lambda _: stored)
+        begin = time.perf_counter()
         engine.finalize_object()
+        for code in made:
+            cache.store(key, code, time.perf_counter() - begin)
+        made, stored = [], None
         engine.remove_module(module)
         module.close()
         address = ctypes.c_void_p(engine.get_function_address("run"))
