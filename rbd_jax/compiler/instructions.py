@@ -42,6 +42,12 @@ class Instructions:
         self.known: dict = {}
         self.loops = self._count = 0
 
+    def continued(self) -> Instructions:
+        """Instructions that follow these, in the same function or in another one."""
+        after = Instructions(self.lanes, self.block, self.declared)
+        after._count = self._count
+        return after
+
     def new(self, line: str) -> str:
         """The name of what an instruction makes."""
         self._count += 1

@@ -353,6 +353,43 @@ def test_sums_in_parts(few):
     assert_same(found, expected, 1e-12)
 
 
+@pytest.fixture
+def grouped(monkeypatch):
+    """Kernels in short parts, each of which runs for a group of chunks."""
+    for name, value in (("LONG", 40), ("PART", 15), ("GROUPED", 40)):
+        monkeypatch.setattr(machine_code, name, value)
+    made = []
+    text = machine_code.Routine._whole
+    monkeypatch.setattr(machine_code.Routine, "_whole", lambda self: made.append(self.grouped) or text(self))
+    return made
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 9, 300])
+def test_groups_of_chunks(size, dtype, grouped):
+    """Results of all layouts, some of them known: rows, columns, truth values, and sums over the samples."""
+
+    def one(m, x):
+        wide = jnp.concatenate(
+            [jnp.outer(jnp.sin(x), jnp.cos(m)).ravel(), jnp.ones(40, dtype), jnp.zeros(3, dtype)]
+        )
+        return jnp.sum(jnp.sin(x[:3]) * m) + jnp.exp(x[0]), wide, x > m[0], twisted(m, x)
+
+    m = np.array([1.1, 0.3, -0.7], dtype)
+    x = np.random.default_rng(8).normal(size=(size, 4)).astype(dtype)
+    found, expected = (
+        jax.jit(by(one, (None, 0)))(m, x) for by in (functools.partial(rbd.batch_map, fused=True), jax.vmap)
+    )
+    assert grouped[-1]
+    assert_same(found, expected, 1e-12 if dtype == np.float64 else 1e-5)
+
+    def loss(by):
+        return lambda m, x: sum(jnp.sum(y**2) for y in by(one, (None, 0))(m, x) if y.dtype == dtype)
+
+    found, expected = (jax.jit(jax.grad(loss(by), (0, 1)))(m, x) for by in (rbd.batch_map, jax.vmap))
+    assert_same(found, expected, 1e-12 if dtype == np.float64 else 1e-4)
+
+
 def test_it_can_be_compiled_and_mapped(how):
     mapped = rbd.batch_map(lambda x: jnp.sin(x) * x[0], fused=how)
     expected = lambda x: np.sin(x) * x[..., :1]

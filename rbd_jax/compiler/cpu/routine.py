@@ -21,6 +21,7 @@ from ..instructions import TYPES, Instructions
 from ..llvm import converted
 from ..schedule import Piece, depth_first
 from ..writer import Result, Round, Saved, Writer
+from .groups import CHUNKS, LONG as GROUPED, Groups
 from .threads import LEAST, count
 from .xla_ffi import compiled, function, register_bytes
 
@@ -52,6 +53,11 @@ class Routine(Writer):
         self.valid = Saved(self.slots - 1, f"<{self.lanes} x i1>")
         self.main = self.code
         self.write_all(kernel)
+        of_parts = all(line.startswith("call void @part") for line in self.main.lines)
+        self.grouped = self.length > GROUPED and bool(self.parts) and of_parts
+        if self.grouped:  # both cores of a small machine have work
+            self.least = max(self.least, self.lanes * CHUNKS // 2)
+        self.turned = self.main.continued()
         for number, x in enumerate(self.results):
             if x.layout == "columns":
                 self._turned(number)
@@ -237,7 +243,7 @@ class Routine(Writer):
 
     def _turned(self, number: int) -> None:
         """Columns as rows: so many at a time as there are lanes, as a square that is turned over."""
-        code, x, lanes = self.main, self.results[number], self.lanes
+        code, x, lanes = self.turned, self.results[number], self.lanes
         vector, name = f"<{lanes} x {x.type}>", f"turn{number}"
         before, squares = code.block, x.size // lanes
         code.lines += [f"br label %{name}", f"{name}:"]
@@ -267,29 +273,52 @@ class Routine(Writer):
     def _whole(self) -> str:
         """The function that XLA calls: of chunks of as many samples as there are lanes. In the last, lanes beyond the last sample
         do that again."""
+        begin, columns, memory = [], [], self.slots * self.slot_bytes if self.parts else 0
+        for i, x in enumerate(self.results):
+            bytes_ = self._column_bytes(x)
+            if x.layout == "sum":
+                begin.append(f"%ki{i} = mul i64 %number, {bytes_}")
+                begin.append(f"%k{i} = getelementptr i8, ptr %r{i}, i64 %ki{i}")
+                begin.append(f"call void @llvm.memset.p0.i64(ptr %k{i}, i8 0, i64 {bytes_}, i1 false)")
+            elif x.layout == "columns":
+                columns.append(f"%k{i} = getelementptr i8, ptr %frame, i64 {memory}")
+                memory += -(-bytes_ // self.slot_bytes) * self.slot_bytes
+        rows, saved, functions = self._rows(), self._pointers_saved(), []
+        if self.grouped:
+            sums = [f"%k{i}" for i, x in enumerate(self.results) if x.layout == "sum"]
+            arrays = [f"%a{i}" for i in range(len(self.sizes))] + [f"%r{i}" for i in range(len(self.results))]
+            groups = Groups(self.lanes, memory, [*arrays, *sums])
+            phases = {"begun": [*columns, *rows, *saved], "ended": [*columns, *rows, *self.turned.lines]}
+            if self.begin:
+                phases["constant"] = [*columns, *self.begin]
+                begin += groups.constants(groups.call("constant"))
+            functions = groups.functions(phases, "chunk")
+            parts = [line.replace("%frame", "%own") for line in self.main.lines]
+            body, last = groups.body([groups.call("begun"), *parts, groups.call("ended")])
+        else:
+            begin += [*columns, *self.begin]
+            body, last = [*rows, *saved, *self.main.lines, *self.turned.lines], self.turned.block
+        batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
+        chunks = CHUNKS if self.grouped else 1
+        run = function(
+            len(self.sizes), len(self.results), batched[0], self.lanes, chunks, begin, body, last, memory * chunks,
+            self.slot_bytes, self.least,
+        )  # fmt: skip
+        return "\n".join([*sorted(self.declared), *self.parts, *functions, run])
+
+    def _rows(self) -> list[str]:
+        """Where the lanes of a chunk read and write, from the number of its first sample."""
         rows = [f"%s{lane} = add i64 %first, {lane}" for lane in range(self.lanes)]
         rows += [f"%t{lane} = call i64 @llvm.smin.i64(i64 %s{lane}, i64 %end)" for lane in range(self.lanes)]
         for i, ((kind, _), (numbers, dtype)) in enumerate(self.sizes.items()):
             for lane in range(self.lanes if kind == "sample" else 0):
                 rows.append(f"%ai{i}_{lane} = mul i64 %t{lane}, {numbers}")
                 rows.append(f"%a{i}_{lane} = getelementptr {TYPES[dtype]}, ptr %a{i}, i64 %ai{i}_{lane}")
-        begin, memory = [], self.slots * self.slot_bytes if self.parts else 0
-        sums = any(x.layout == "sum" for x in self.results)
         for i, x in enumerate(self.results):
-            if x.layout == "sum":
-                bytes_ = self._column_bytes(x)
-                begin.append(f"%ki{i} = mul i64 %number, {bytes_}")
-                begin.append(f"%k{i} = getelementptr i8, ptr %r{i}, i64 %ki{i}")
-                begin.append(f"call void @llvm.memset.p0.i64(ptr %k{i}, i8 0, i64 {bytes_}, i1 false)")
-                continue
-            if x.layout == "columns":
-                begin.append(f"%k{i} = getelementptr i8, ptr %frame, i64 {memory}")
-                memory += -(-self._column_bytes(x) // self.slot_bytes) * self.slot_bytes
-            for lane in range(self.lanes):
+            for lane in range(self.lanes if x.layout != "sum" else 0):
                 rows.append(f"%ri{i}_{lane} = mul i64 %t{lane}, {x.size}")
                 rows.append(f"%r{i}_{lane} = getelementptr {x.type}, ptr %r{i}, i64 %ri{i}_{lane}")
-        begin += self.begin
-        if sums:
+        if self._has_sums:
             whole = f"<{self.lanes} x i64>"
             for name in ("first", "end"):
                 rows.append(f"%{name}_0 = insertelement {whole} poison, i64 %{name}, i32 0")
@@ -298,20 +327,22 @@ class Routine(Writer):
             lanes = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
             rows.append(f"%each = add {whole} %first_all, <{lanes}>")
             rows.append(f"%valid = icmp sle {whole} %each, %end_all")
-        if self.parts:
-            for name, (slot, _) in self.pointers.items():
-                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
-                rows.append(f"store ptr {name}, ptr %f{slot}")
-            if sums:
-                slot = self.valid.slot
-                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
-                rows.append(f"store {self.valid.type} %valid, ptr %f{slot}")
-        batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
-        run = function(
-            len(self.sizes), len(self.results), batched[0], self.lanes, begin, [*rows, *self.main.lines], self.main.block,
-            memory, self.slot_bytes, self.least,
-        )  # fmt: skip
-        return "\n".join([*sorted(self.declared), *self.parts, run])
+        return rows
+
+    @property
+    def _has_sums(self) -> bool:
+        return any(x.layout == "sum" for x in self.results)
+
+    def _pointers_saved(self) -> list[str]:
+        """Where lanes read and write, put where parts find it."""
+        lines = []
+        saved = [*((name, "ptr", x.slot) for name, x in self.pointers.items())] if self.parts else []
+        if self.parts and self._has_sums:
+            saved.append(("%valid", self.valid.type, self.valid.slot))
+        for name, kind, slot in saved:
+            lines.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
+            lines.append(f"store {kind} {name}, ptr %f{slot}")
+        return lines
 
     def __call__(self, given: Sequence, size: int) -> list:
         """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""

@@ -86,6 +86,7 @@ def function(
     results: int,
     batched: int,
     lanes: int,
+    chunks: int,
     before: Sequence[str],
     body: Sequence[str],
     last: str,
@@ -93,7 +94,7 @@ def function(
     apart: int,
     least: int,
 ) -> str:
-    """The function that XLA calls, in LLVM's language: `body` for chunks of so many samples, the first of which is `%first`.
+    """The function that XLA calls, in LLVM's language: `body` for groups of chunks of samples, the first sample is `%first`.
 
     - `batched`: the number of an argument whose first side is the number of samples; `%end` is the last of them.
     - `before`: what is done before each range of samples, of the number `%number`; `last` the block that the body ends in.
@@ -187,11 +188,13 @@ exhausted:
 define internal void @samples(ptr %call, i64 %size, ptr %failed, i64 %number, i64 %from, i64 %until) {{
 start:
   {newline.join(begin)}
+  br label %begun
+begun:
   br i1 %any, label %chunk, label %done
 chunk:
-  %first = phi i64 [%from, %ready], [%next, %{last}]
+  %first = phi i64 [%from, %begun], [%next, %{last}]
   {newline.join(body)}
-  %next = add i64 %first, {lanes}
+  %next = add i64 %first, {lanes * chunks}
   %more = icmp slt i64 %next, %until
   br i1 %more, label %chunk, label %done
 done:

@@ -165,6 +165,7 @@ entry:
             len(self.results),
             batched[0],
             1,
+            1,
             [],
             body,
             self.code.block,

@@ -1,0 +1,79 @@
+"""Long programs for a group of chunks of samples at a time: each part runs for all chunks of the group before the next part runs.
+
+Instructions are then read from memory once per group. Long programs do not fit into the caches of instructions, and reading them
+takes longer than running them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+#: Chunks of a group, and the number of scalars above which programs run for groups. Shorter programs fit into the caches, and the
+#: numbers of a whole group may not fit.
+CHUNKS, LONG = 8, 100_000
+
+
+class Groups:
+    """The instructions of a program that runs for groups of chunks, each with memory of its own.
+
+    - `lanes`: the samples of a chunk; `memory` the bytes of memory of a chunk, one after the other from `%frame` on.
+    - `pointers`: the arrays that functions of a chunk are called with.
+    """
+
+    def __init__(self, lanes: int, memory: int, pointers: Sequence[str]):
+        self.lanes, self.memory = lanes, memory
+        self.parameters = ", ".join(["ptr %frame", "i64 %first", "i64 %end", *(f"ptr {x}" for x in pointers)])
+        self.arguments = ", ".join(
+            ["ptr %own", "i64 %first_own", "i64 %end", *(f"ptr {x}" for x in pointers)]
+        )
+
+    def functions(self, phases: Mapping[str, Sequence[str]], block: str) -> list[str]:
+        """Functions of a chunk, by name, from their instructions, which begin in a block of this name."""
+        return [
+            "\n  ".join([f"define internal void @{name}({self.parameters}) noinline {{", f"{block}:", *lines])
+            + "\n  ret void\n}"
+            for name, lines in phases.items()
+        ]
+
+    def constants(self, call: str) -> list[str]:
+        """Calls a function for each chunk of any group, once per range of samples; follows the block `ready`."""
+        return self._loop("constants", "ready", call.replace("%first_own", "0"), str(CHUNKS))
+
+    def body(self, calls: Sequence[str]) -> tuple[list[str], str]:
+        """Calls functions, each for all chunks of the group whose first sample is `%first`: instructions and their last block."""
+        lines = [
+            "%left = sub i64 %until, %first",
+            f"%left_up = add i64 %left, {self.lanes - 1}",
+            f"%there = sdiv i64 %left_up, {self.lanes}",
+            f"%few = call i64 @llvm.smin.i64(i64 %there, i64 {CHUNKS})",
+        ]
+        before = "chunk"
+        for number, call in enumerate(calls):
+            lines += self._loop(f"work{number}", before, call, "%few")
+            before = f"after_work{number}"
+        return lines, before
+
+    def call(self, name: str) -> str:
+        """A call of a function of a chunk."""
+        return f"call void @{name}({self.arguments})"
+
+    def _loop(self, name: str, before: str, call: str, count: str) -> list[str]:
+        own = lambda text: text.replace("%own", f"%own_{name}").replace("%first_own", f"%first_{name}")
+        return [
+            f"br label %{name}",
+            f"{name}:",
+            f"%c_{name} = phi i64 [0, %{before}], [%n_{name}, %{name}]",
+            f"%o_{name} = mul i64 %c_{name}, {self.memory}",
+            f"%own_{name} = getelementptr i8, ptr %frame, i64 %o_{name}",
+            *(
+                [f"%d_{name} = mul i64 %c_{name}, {self.lanes}", f"%first_{name} = add i64 %first, %d_{name}"]
+                if "%first_own" in call
+                else []
+            ),
+            own(call),
+            f"%n_{name} = add i64 %c_{name}, 1",
+            f"%m_{name} = icmp slt i64 %n_{name}, {count}",
+            f"br i1 %m_{name}, label %{name}, label %after_{name}",
+            f"after_{name}:",
+        ]
