@@ -22,7 +22,8 @@ if ! (($#)); then
     set -- tests/test_callable.py tests/test_public_names.py tests/test_command_line.py tests/test_checked.py tests/dynamics/test_motion.py \
         tests/simulate/test_step.py tests/simulate/test_adaptive.py tests/files/test_writing.py tests/interop tests/robots \
         tests/robustness/test_mutated_files.py tests/identify/test_good_logs.py tests/identify/test_posterior.py \
-        tests/control/test_problems.py tests/tasks tests/view/test_plots.py tests/view/test_films.py tests/view/test_viewer.py
+        tests/control/test_problems.py tests/tasks tests/compiler/test_without_kernels.py tests/parallel/test_fused.py \
+        tests/view/test_plots.py tests/view/test_films.py tests/view/test_viewer.py
 fi
 
 # The interpreter of a version: one on PATH that runs (a version manager's stub may not), or one that pyenv keeps.
@@ -56,7 +57,7 @@ for version in ${pythons//,/ }; do
         [[ $which == lowest ]] && resolution=lowest-direct
         "$uv" pip install --quiet --python "$environment/bin/python" --resolution "$resolution" "${root}[test]"
         listed=$("$uv" pip list --python "$environment/bin/python" --format freeze 2>/dev/null |
-            grep -E '^(jax|numpy|scipy|equinox|mujoco|pin|matplotlib)==' | tr '\n' ' ')
+            grep -E '^(jax|jaxlib|llvmlite|numpy|scipy|equinox|mujoco|pin|matplotlib)==' | tr '\n' ' ')
         echo "== Python $version, $which: $listed"
         if (cd "$root" && "$environment/bin/python" -m pytest -q -n 2 --no-header -p no:warnings "$@"); then
             echo "== Python $version, $which: passed"

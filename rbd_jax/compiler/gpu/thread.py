@@ -149,11 +149,14 @@ class Thread(Writer):
         }
         newline = "\n"
         return _compiled(f"""{newline.join(sorted(declared))}
-define ptx_kernel void @{self.name}({", ".join(arrays)}) "nvvm.maxntid"="{BLOCK}" {{
+define ptx_kernel void @{self.name}({", ".join(arrays)}) {{
 entry:
   {newline.join([*begin, *self.code.lines])}
   ret void
-}}""")
+}}
+; How many threads a block has, in the form that LLVM 20 reads as well as later versions.
+!nvvm.annotations = !{{!1}}
+!1 = !{{ptr @{self.name}, !"maxntidx", i32 {BLOCK}}}""")
 
     def _routine(self) -> str:
         """The kernel for a processor, which XLA calls as it calls other routines there."""
