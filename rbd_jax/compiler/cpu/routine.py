@@ -83,6 +83,9 @@ class Routine(Writer):
         size = -(-len(nodes) // -(-len(nodes) // PART))
         groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
         last = self._last_uses(given, groups)
+        ends: dict[int, list[int]] = {}
+        for node, number in last.items():
+            ends.setdefault(number, []).append(node)
         vector = lambda node: self.code.type(given.scalars.dtype[node])
         place = lambda x, kind: x if isinstance(x, Saved) else self.save(x, kind)
         around = {
@@ -119,9 +122,7 @@ class Routine(Writer):
             )
             self.code = caller
             self.code.lines.append(f"call void @{name}(ptr %frame)")
-            self.free += [
-                inner.saved[node].slot for node, end in last.items() if end == number and node in inner.saved
-            ]
+            self.free += [inner.saved[node].slot for node in ends.get(number, ()) if node in inner.saved]
         self.free += [x.slot for x in before]
         given.saved.update(inner.saved)
 
