@@ -145,7 +145,7 @@ def told(robot, q, v, before):
         base = robot.q_slice(robot.joint_names[0])
         found = rbd.contacts(robot, q)
         drift = jnp.linalg.norm(q[base][:2] - at[base][:2])
-        return jnp.min(found.distance, initial=0), drift, jnp.sum(rbd.mechanical_energy(robot, q, v))
+        return jnp.min(found.distance, initial=0), drift, rbd.mechanical_energy(robot, q, v)
 
     deepest, drift, energy = jax.jit(rbd.batch_map(one))(q, v, before[0])
     first = jax.jit(rbd.batch_map(one))(*before, before[0])[2]

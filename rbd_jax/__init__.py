@@ -102,7 +102,7 @@ Dynamics:
 - `inverse_operational_inertia`: how bodies answer to forces on them
 - `kinetic_energy`: of all bodies
 - `potential_energy`: of all bodies in gravity
-- `mechanical_energy`: both, with the springs at the joints
+- `mechanical_energy`: their sum, with the springs at the joints
 - `momentum`: of all bodies, about the world's origin
 - `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
 - `locked_inertia`: the inertia of all bodies as one

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,6 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._core.arguments import configuration, joint_names, positive, takes, velocity
 from .._core.array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._core.deprecation import deprecated
 from .._core.derivatives import custom_jvp
 from .._core.implicit import remembered
 from .._core.text import can_be_shown, numbers
@@ -62,7 +65,7 @@ def check_consistent(
     if faults:
         raise ValueError(
             f"the state of model {model.name!r} breaks its constraints: {'; '.join(faults[:6])}"
-            f"{'; ...' if len(faults) > 6 else ''}. Make it consistent with rbd.project(model, q, v), or find a "
+            f"{'; ...' if len(faults) > 6 else ''}. Make it consistent with rbd.project(model, state), or find a "
             "configuration from a rough guess with rbd.assemble(model, q)"
         )
 
@@ -73,11 +76,8 @@ def _broken(model, q, v):
     return residual_of(motion), rate_of(motion)
 
 
-@takes(q=configuration, v=velocity)
-def project(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
-) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-    """The state moved onto the constraints, in the metric of the mass matrix.
+def project(model: Model, state: Any, v: Float[Array, "nv"] | None = None) -> Any:
+    """Returns the state moved onto the constraints, in the metric of the mass matrix.
 
     `q ⊕ M⁻¹ Gᵀ μ` with M and G of the given q, and the μ that closes the constraints, found by Newton's method from
     nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
@@ -86,10 +86,26 @@ def project(
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
-    >>> q, v = rbd.project(model, jnp.array([0.5, -1.1]), jnp.array([1.0, 0.0]))
-    >>> print(q, v)
-    [ 0.529 -1.057] [ 0.495 -0.99 ]
+    >>> print(rbd.project(model, rbd.State(jnp.array([0.5, -1.1]), jnp.array([1.0, 0.0]))))
+    State(q=[ 0.529 -1.057], v=[ 0.495 -0.99 ])
+
+    Args:
+      model: The model, with constraints.
+      state: A `rbd.State`. The deprecated form `project(model, q, v)` returns the pair `(q, v)`.
+    Returns:
+      The state with the new `q` and `v`; internal states of forces are unchanged.
     """
+    if v is not None:
+        deprecated("project(model, q, v)", "project(model, rbd.State(q, v))", removed_in="0.3")
+        return _project(model, state, v)
+    if not (hasattr(state, "q") and hasattr(state, "v")):
+        raise TypeError(f"project: state must be a State, got a {type(state).__name__}. Pass rbd.State(q, v)")
+    q, v = _project(model, state.q, state.v)
+    return replace(state, q=q, v=v)
+
+
+@takes(q=configuration, v=velocity)
+def _project(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]):
     return projected(model, q, v, PROJECTION_STEPS)
 
 
@@ -150,22 +166,49 @@ def _projected_rule(steps: int, primals, tangents):
     return (end, velocity, mu), (*changes, jnp.zeros_like(mu))
 
 
-@takes(q=configuration, v=velocity)
-def project_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """The velocity nearest to `v`, in the metric of the mass matrix, with which the constraints keep holding.
+@takes(q=configuration, v=velocity, hold=joint_names)
+def project_velocity(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], hold: Sequence[str] = ()
+) -> Float[Array, "nv"]:
+    """Returns the velocity nearest to `v`, in the metric of the mass matrix, that satisfies the constraints.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
     >>> print(rbd.project_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0])))
     [ 0.52  -1.041]
+    >>> print(rbd.project_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0]), hold=["shoulder"]))
+    [ 1.    -2.002]
+
+    Args:
+      model: The model, with constraints.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      hold: Joints whose velocity stays as it is, such as a crank with a prescribed speed. Where the constraints contradict
+        these velocities, the other joints satisfy them as well as they can.
     """
-    return nearest_velocity(Motion(model, q), v)
+    return nearest_velocity(Motion(model, q), v, held_entries(model, hold))
 
 
-def nearest_velocity(motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`project_velocity` of a model in motion, whatever its own velocity."""
+def held_entries(model: Model, hold: Sequence[str]) -> np.ndarray:
+    """Returns the entries of `v` that belong to joints, in increasing order."""
+    entries = [np.arange(model.nv)[model.v_slice(joint)] for joint in hold or ()]
+    return np.unique(np.concatenate([np.zeros(0, int), *entries]))
+
+
+def nearest_velocity(
+    motion: Motion, v: Float[Array, "nv"], held: np.ndarray | None = None
+) -> Float[Array, "nv"]:
+    """`project_velocity` of a model in motion, whatever its own velocity; `held` are entries of v that stay."""
     if not motion.model.constraints:
         return v
+    if held is not None and len(held):
+        jacobian, units = matrix_of(motion).matrix, gather(jnp.eye(len(v), dtype=v.dtype), held)
+        moves, pushed = (solve_inertia(motion, transpose(rows)) for rows in (jacobian, units))
+        # Forces along the held joints keep the velocity of these joints.
+        moves = moves - matmul(pushed, jnp.linalg.solve(gather(pushed, held), gather(moves, held)))
+        return v - matvec(
+            moves, matvec(pseudo_inverse(matmul(jacobian, moves)), rate_of(motion.with_velocity(v)))
+        )
     still = motion.with_velocity(jnp.zeros_like(v))
     return solve_system((inertia_product(still, v), -rate_of(still), None), factorize(still), still).a
 
@@ -220,8 +263,7 @@ def assemble(
     """
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.75 if tolerance is None else tolerance
     free = np.ones(model.nv)
-    for joint in hold:
-        free[model.v_slice(joint)] = 0
+    free[held_entries(model, hold)] = 0
     free = jnp.asarray(free, q.dtype)
 
     placing = np.flatnonzero(holonomic(model))

@@ -10,7 +10,6 @@ SO(3) × R³ for `Free3D`. It decides which constraints a Lie-group integrator p
 from __future__ import annotations
 
 import reprlib
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, get_args
 
@@ -20,6 +19,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import choice, configuration, instance, velocity
 from .._core.array import gather, is_known, matvec
+from .._core.deprecation import deprecated
 from .._core.errors import ModelError, UnknownNameError, suggest
 from ..dynamics import body_velocities, forward_kinematics
 from ..joints import Free, Joint, Offset, Reversed
@@ -199,8 +199,7 @@ def to_maximal(
     [0.    0.    0.    0.969 0.    0.247 0.   ] [0. 1. 0. 0. 0. 0.]
     """
     if isinstance(v, Model):
-        message = "to_maximal takes (model, maximal, q, v), as from_maximal does; (model, q, v, maximal) is deprecated"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        deprecated("to_maximal(model, q, v, maximal)", "to_maximal(model, maximal, q, v)", removed_in="0.3")
         maximal, q, v = v, maximal, q  # pyright: ignore
     function = _check_pair("to_maximal(model, maximal, q, v, frame)", model, maximal, frame)
     q, v = configuration(function, model, "q", q), velocity(function, model, "v", v)

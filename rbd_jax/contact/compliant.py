@@ -186,12 +186,12 @@ class Compliant(Force):
         states = [jnp.zeros(0, motion.q.dtype)]
         if self.sliding == "bristle":
             # The implicit Euler method on (11.77) has a closed form: the friction points where it would point without slip.
-            # Backwards in time the method is explicit.
-            bent, ahead = self.bending[: len(slip)], jnp.maximum(step, 0)
+            bent = self.bending[: len(slip)]
             stiffness, damping = self.bristle_stiffness, self.bristle_damping
-            across = self._held(self._sticking(bent + ahead * slip, slip), normal)
-            left = (damping - (step - ahead) * stiffness) * bent
-            states.append(_at_all((left - step * across) / (damping + ahead * stiffness)).reshape(-1))
+            across = self._held(self._sticking(bent + step * slip, slip), normal)
+            states.append(
+                _at_all((damping * bent - step * across) / (damping + step * stiffness)).reshape(-1)
+            )
         if self.series_stiffness is not None:
             states.append(relaxed(self._pressing(found), self.pressed, step))
         return jnp.concatenate(states)

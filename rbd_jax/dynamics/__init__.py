@@ -64,7 +64,7 @@ Energy and momentum:
 
 - `kinetic_energy`: of all bodies
 - `potential_energy`: of all bodies in gravity
-- `mechanical_energy`: both, with the springs at the joints
+- `mechanical_energy`: their sum, with the springs at the joints
 - `momentum`: of all bodies, about the world's origin
 - `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
 - `center_of_mass`: of all bodies, in the world

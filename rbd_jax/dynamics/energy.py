@@ -48,14 +48,18 @@ def potential_energy_of(motion: Motion) -> Float[Array, ""]:
 
 
 @takes(planar=True, q=configuration, v=velocity)
-def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "2"]:
-    """Kinetic and potential energy, the springs at the joints included in the latter.
+def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
+    """Returns the sum of kinetic energy, potential energy in gravity, and energy of the springs at the joints.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
-    >>> print(rbd.mechanical_energy(model, q, v))
-    [  7.126 -17.912]
+    >>> print(f"{rbd.mechanical_energy(model, q, v):.3f}")
+    -10.785
     """
-    motion = Motion(model, q, v)
+    return jnp.sum(energies_of(Motion(model, q, v)))
+
+
+def energies_of(motion: Motion) -> Float[Array, "2"]:
+    """Returns kinetic and potential energy; the springs at the joints are part of the latter."""
     return jnp.stack([kinetic_energy_of(motion), potential_energy_of(motion) + spring_energy_of(motion)])
 
 

@@ -95,7 +95,7 @@ class Force(Attached):
     def joint_friction(self, motion: Motion, step: Float[Array, ""]) -> JointFriction | None:
         """The bounded friction along joints over a step, as a function of the velocity at its end; None without any.
 
-        Schemes that take dry friction by Coulomb's law (`Scheme.sticks`) solve for that velocity. They add `smooth_force`
+        Schemes that take dry friction by Coulomb's law solve for that velocity. They add `smooth_force`
         to it, in place of `generalized_force`.
         """
         return None
@@ -156,10 +156,10 @@ class Force(Attached):
         return matmul(by_own, self._follow(motion, step)), rate, by_v
 
     def _follow(self, motion: Motion, step: Float[Array, ""]) -> Float[Array, "own own"]:
-        """`h (1 - h ∂ż/∂z)⁻¹`; h where time runs backwards."""
+        """`h (1 - h ∂ż/∂z)⁻¹`."""
         by_own = jax.jacfwd(lambda z: self.holding(z).own_rate(motion))(self.own)
         unit = jnp.eye(self.own.size, dtype=by_own.dtype)
-        return step * jnp.linalg.inv(unit - jnp.maximum(step, 0) * by_own)
+        return step * jnp.linalg.inv(unit - step * by_own)
 
     # What follows.
 

@@ -24,6 +24,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from .._core.arguments import instance
+from .._core.deprecation import deprecated
 from .._core.devices import in_use, set_devices
 from .._core.jit import is_number
 from .fastest import in_fastest_form, why_no_kernels
@@ -206,11 +207,7 @@ def _mapped(
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
     if isinstance(lanes, str) and lanes == "measured":  # as it could be asked for once
-        warnings.warn(
-            f'{owner}: lanes="measured" measures nothing any more, and will be refused; leave it out',
-            DeprecationWarning,
-            stacklevel=3,
-        )
+        deprecated(f'{owner}: lanes="measured"', "lanes=None", removed_in="0.3")
         lanes = None
     counted = isinstance(lanes, int) and not isinstance(lanes, bool) and lanes >= 1
     if not (lanes is None or counted):

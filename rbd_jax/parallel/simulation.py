@@ -18,7 +18,7 @@ from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..constraints import Stabilization, assemble, project_velocity
 from ..contact.law import contact_law
 from ..contact.separated import separated
-from ..dynamics import mechanical_energy
+from ..dynamics.energy import energies_of
 from ..model import Model, integrate, neutral
 from ..simulate import (
     Acting,
@@ -30,7 +30,7 @@ from ..simulate import (
     TreeSystem,
     system_of,
 )
-from ..simulate.begin import checked_step, default_scheme, default_step, may_rub
+from ..simulate.begin import checked_step, default_step, may_rub
 from .batch import batch_map, is_global, whole
 
 
@@ -174,7 +174,7 @@ class Simulation:
         dtype = jnp.result_type(states.q)
         self.dt = jnp.asarray(number(owner, "dt", dt), dtype)
         system = system_of(model, zeros((model.nv,), dtype), tuple(forces))
-        checked_step(owner, system, default_scheme(model) if scheme is None else scheme, self.dt)
+        checked_step(owner, self.dt)
         self.times = np.asarray(self.row_steps * float(dt), dtype)
         if states.own is None:
             own = system.own
@@ -321,6 +321,6 @@ def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
         system = TreeSystem(model=model, tau=jnp.zeros_like(v))
         motion = system.motion(time, q, v)
         stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
-        return mechanical_energy(motion.model, q, v).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
+        return energies_of(motion).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
 
     return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own))

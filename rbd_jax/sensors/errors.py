@@ -49,8 +49,7 @@ def delayed(
     if all(sensor.delay is None for sensor in sensors):
         return read
     delay = per_number(sensors, [one.delay for one in sensors], 0.0, read.dtype)
-    ahead = jnp.where(times[-1] < times[0], -1, 1).astype(times.dtype)  # time may run backwards
-    rows = ahead * times
+    rows = times
 
     def seen(late, column):
         t = rows - late

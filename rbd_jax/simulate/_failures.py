@@ -53,7 +53,7 @@ def explained(failure: Failure, system: System, times, before: State, start: Sta
     """
     blown_up = (failure.code == Result.NOT_FINITE) | (failure.code == Result.DIVERGED)
     time, q = (jnp.where(blown_up, x, y) for x, y in (times, (before.q, start.q)))
-    h = jnp.where(blown_up, 0, jnp.maximum(dt, 0))
+    h = jnp.where(blown_up, 0, dt)
     # What is known of the model stays known: most models cannot be singular, and then nothing is computed.
     singular = jax.tree.map(_constant, system).singular(*map(_constant, (time, q, h)))
     code = jnp.where(singular, Result.SINGULAR, failure.code).astype(jnp.int32)

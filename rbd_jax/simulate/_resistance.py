@@ -69,7 +69,7 @@ class Resistance(eqx.Module):
     - `force`: f, at its start, without friction and without what the `coupling` adds.
     - `damping`, `stiffness`: D and K.
     - `friction`: φ.
-    - `step`: h. Where time runs backwards nothing is taken implicitly.
+    - `step`: h.
     - `coupling`: of forces with states of their own; None without any.
     """
 
@@ -82,13 +82,9 @@ class Resistance(eqx.Module):
     coupling: Coupling | None = None
 
     @property
-    def ahead(self) -> Float[Array, ""]:
-        return jnp.maximum(self.step, 0)
-
-    @property
     def added(self) -> Float[Array, "nv"]:
         """What damping and springs add to the inertia: `h D + ½ h² K`."""
-        return self.ahead * self.damping + 0.5 * self.ahead**2 * self.stiffness
+        return self.step * self.damping + 0.5 * self.step**2 * self.stiffness
 
     @property
     def frictional(self) -> bool:
@@ -108,8 +104,8 @@ class Resistance(eqx.Module):
 
     def acting(self, sliding: Float[Array, "n"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
         """The forces, and what is added to the armature."""
-        h, friction = self.ahead, self.friction
-        sticks = (sliding == 0) & (h > 0)
+        h, friction = self.step, self.friction
+        sticks = sliding == 0
         held = jnp.where(sticks, friction.bias + friction.slope * friction.at(self.velocity), 0)
         along = lambda x: friction.onto(x, self.velocity.size)
         force = self.force - along(friction.offset + held + sliding * friction.limit)
@@ -132,15 +128,14 @@ class Resistance(eqx.Module):
         goes_on = jnp.where(sliding > 0, after >= upper - friction.slack, after <= lower + friction.slack)
         of_sliding = jnp.where(goes_on, sliding, 0)
         found = jnp.where(sliding == 0, of_sticking.astype(a.dtype), of_sliding)
-        found = jnp.where(friction.limit > 0, found, jnp.sign(after))
-        return jnp.where(self.ahead > 0, found, sliding)
+        return jnp.where(friction.limit > 0, found, jnp.sign(after))
 
     def responding(self, solve: Solve) -> Solve:
         """`solve`, with what the forces' own states do besides."""
         if self.coupling is None:
             return solve
         along, _, by_velocity = self.coupling
-        h = self.ahead
+        h = self.step
 
         def coupled(known, force, added):
             found, a = solve(known, force, added)

@@ -10,20 +10,20 @@ from typing import Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from .._core.arguments import a_model, choice, configuration, instance, is_planar, number, velocity
 from .._core.array import by_numpy, is_known, with_precision
 from ..constraints import Projection, ReducedModel, Stabilization, check_consistent
 from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force
-from ..forces.actuators.drive import actuators_of
 from ..forces.bearing import bearings_of
 from ..model import Model, at_time
 from ..model.attachments import fits_planar
 from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
 from .event_driven import EventDriven
+from .functions import warn_of_old
 from .result import Result
 from .runge_kutta_4 import RungeKutta4
 from .scheme import Scheme
@@ -99,47 +99,19 @@ def begun(
             f"{owner}: under the contact law of model {system.name!r} velocities jump, at events that "
             f"{type(scheme).__name__} does not find; scheme=rbd.EventDriven()"
         )
-    fault = checked_step(owner, system, scheme, given)
+    fault = checked_step(owner, given)
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt, fault)
 
 
-def checked_step(owner: str, system: System, scheme: Scheme, dt) -> Int[Array, ""] | None:
-    """The code with which every step of length `dt` fails, None where none does; if it is known to fail, it is refused.
-
-    A negative `dt` simulates backwards in time. That needs forces that determine the motion before a state: not a contact law,
-    not joints that stick, and not controls that arrive late.
-    """
-    known = is_known(dt)
-    if known and np.asarray(dt) == 0:
-        raise ValueError(f"{owner}: dt is zero; a step needs a length")
-    if known and np.asarray(dt) > 0:
-        return None
-    reason, holds = _forward_only(system, scheme)
-    if known and is_known(holds) and np.any(np.asarray(holds)):
+def checked_step(owner: str, dt) -> Int[Array, ""] | None:
+    """Refuses a time step that is known not to be positive. Returns the code of each step where it is traced, else None."""
+    if not is_known(dt):
+        return jnp.where(jnp.asarray(dt) > 0, Result.SUCCESS, Result.STEP_NOT_POSITIVE).astype(jnp.int32)
+    if not np.asarray(dt) > 0:
         raise ValueError(
-            f"{owner}: dt is {float(dt):g}, and with {reason} time runs forward only; take a positive dt"
+            f"{owner}: dt must be positive, got {float(dt):g}. A conservative motion runs backwards from a state with -v"
         )
-    if not reason:
-        return None
-    backwards = jnp.asarray(dt) < 0
-    return jnp.where(backwards & holds, Result.IRREVERSIBLE, Result.SUCCESS).astype(jnp.int32)
-
-
-def _forward_only(system: System, scheme: Scheme) -> tuple[str, Bool[Array, ""] | bool]:
-    """What does not run backwards in time, and whether it acts; empty where nothing can."""
-    model = tree_of(system.simulated)
-    if contact_law(model) is not None:
-        return f"the contact law of model {system.name!r}", True
-    if late := [one.name for one in actuators_of(model) if one.delay is not None]:
-        return f"actuator {late[0]!r}, which has a delay,", True
-    if not scheme.sticks:
-        return "", False
-    reason = f"dry friction under which joints stick, as {type(scheme).__name__} has it,"
-    if system.frictional_own.any() or bearings_of(model):
-        return reason, True
-    if not may_rub(model):
-        return "", False
-    return reason, True if is_known(model.friction) else jnp.any(model.friction > 0)
+    return None
 
 
 def may_rub(model: Simulated) -> bool:
@@ -182,8 +154,9 @@ def checked_forces(owner: str, forces) -> tuple[Acting, ...]:
         if not callable(force) and not isinstance(force, Force):
             raise ValueError(
                 f"{owner}: forces[{index}] is {reprlib.repr(force)}; it takes an instance of rbd.forces.Force or a function "
-                "(model, q, v) -> tau"
+                "(model, state, t) -> tau"
             )
+    warn_of_old(owner, forces)
     return tuple(forces)
 
 

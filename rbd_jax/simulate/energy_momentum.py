@@ -44,7 +44,7 @@ class EnergyMomentum(Scheme):
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.EnergyMomentum())
-    >>> energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v).sum())(path.q, path.v)
+    >>> energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v))(path.q, path.v)
     >>> print(path.q[-1], jnp.ptp(energy) < 1e-9)
     [-0.499] True
     """

@@ -71,8 +71,6 @@ class EventDriven(Scheme):
         start = state, jnp.zeros_like(dt), jnp.zeros((), bool)
         # One phase more than there are events: of the last the end is not looked for.
         (end, _, missed), _ = lax.scan(phase, start, jnp.arange(self.events + 1, dtype=jnp.int32))
-        # Backwards there are no impacts.
-        end = jax.tree.map(lambda x: jnp.where(dt >= 0, x, jnp.nan), end)
         return end, memory, jnp.where(missed, Result.TOO_MANY_EVENTS, Result.SUCCESS).astype(jnp.int32)
 
     def within(self, system, time, state, new, dt, share):

@@ -33,7 +33,6 @@ class LinearlyImplicitEuler(Scheme):
 
     closes_loops = True
     stiff = True
-    sticks = True
 
     baumgarte: float | None = eqx.field(static=True, default=None)
     prescribed: tuple[str, ...] = eqx.field(static=True, default=())

@@ -32,7 +32,7 @@ class Result(enum.IntEnum):
     OVERLAPPING = 9
     CONTACTS_UNSOLVED = 10
     TOO_MANY_EVENTS = 11
-    IRREVERSIBLE = 12
+    STEP_NOT_POSITIVE = 12
 
     @property
     def title(self) -> str:
@@ -64,7 +64,6 @@ _MESSAGES = {
     "rbd.contact.separated(model, q) is a configuration near by in which nothing overlaps",
     Result.TOO_MANY_EVENTS: "more events happened within a step than the scheme looks for, as of a ball that bounces ever less; "
     "take shorter steps, or raise its `events` or the `rest_speed` of rbd.contact.Hard",
-    Result.IRREVERSIBLE: "dt is negative, and what acts does not determine the motion before: a contact law, dry friction under "
-    "which joints stick, or actuators with a delay; take a positive dt",
+    Result.STEP_NOT_POSITIVE: "dt is zero or negative; take a positive dt",
     Result.CONTACTS_UNSOLVED: "the search for the forces of contact ended without them; take shorter steps, or float64",
 }

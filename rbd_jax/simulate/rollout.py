@@ -73,21 +73,18 @@ def rollout(
     `code == 0` has the gradient of the other samples. Where every step could be made, constraints that open and doubtful
     contacts are reported in the same way, but the states stay, for the drift to be seen.
 
-    A negative `dt` simulates backwards in time, from the state at `t0` to those before it. Controls are then in the order of the
-    steps. What does not determine the motion before is refused: contact laws, dry friction under which joints stick
-    (`Scheme.sticks`), and actuators with a delay. Where `dt` is traced, the code is `Result.IRREVERSIBLE` instead.
-
     **Arguments**
 
     - `controls`: `rbd.Controls(u)` of the model's actuators, u of shape (steps, nu); an array (steps, nv) of generalized forces;
       a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for none.
     - `actuation`: which joints generalized forces are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
-    - `dt`: by default the timestep that the model's file says (`model.settings`). It is not zero.
+    - `dt`: by default the timestep that the model's file says (`model.settings`). It must be
+      positive: otherwise it is refused or, where it is traced, the code is `Result.STEP_NOT_POSITIVE`.
     - `memory`: where the memory of a policy that has one starts, any PyTree of arrays: the policy is then
       `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is what it remembers at the end.
     - `scheme`: by default `RungeKutta4()` if the model's file says so, and else `SemiImplicitEuler()`.
     - `steps`: the number of steps; not needed where `controls` is an array.
-    - `forces`: force elements (`rbd.forces`) or functions `(model, q, v) -> tau`, asked wherever the scheme asks what acts.
+    - `forces`: force elements (`rbd.forces`) or functions `(model, state, t) -> tau`, asked wherever the scheme asks what acts.
     - `save_every`: keep every so manieth state.
     - `checkpoint`: what reverse-mode differentiation remembers. By default every state, and nothing of what happens within
       a step; with True about √steps states, and with an integer every so manieth saved one, at the price of running

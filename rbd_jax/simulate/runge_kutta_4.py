@@ -12,7 +12,7 @@ class RungeKutta4(MuntheKaas):
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.RungeKutta4())
-    >>> energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v).sum())(path.q, path.v)
+    >>> energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v))(path.q, path.v)
     >>> print(path.q[-1], f"{jnp.ptp(energy):.0e}")
     [-0.499] 2e-09
     """

@@ -68,9 +68,6 @@ class Scheme(eqx.Module):
     #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.
     stiff: ClassVar[bool] = False
 
-    #: Whether dry friction holds joints at rest (`System.friction`). Other schemes take it smoothed, as a force.
-    sticks: ClassVar[bool] = False
-
     def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
         """What the first step needs to know beside the state; nothing, for most schemes."""
         return ()

@@ -39,10 +39,6 @@ class SemiImplicitEuler(Scheme):
     def stiff(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.passive == "implicit"
 
-    @property
-    def sticks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.passive == "implicit"
-
     def init(self, system, time, state, dt):
         return jnp.zeros_like(state.v) if system.searches else ()
 

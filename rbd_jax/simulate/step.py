@@ -54,7 +54,7 @@ def step(
 
     A scheme with a memory starts anew. A step that fails gives NaN.
 
-    **Arguments** are those of `rollout`; `time` is its `t0`, and `dt` may be negative as there. The step is made in
+    **Arguments** are those of `rollout`; `time` is its `t0`. The step is made in
     `substeps` shorter ones, under the same control.
 
     >>> model = rbd.load("double_pendulum")

@@ -151,13 +151,13 @@ class System(eqx.Module):
     ) -> Float[Array, "own"]:
         """The states that the forces have themselves after a step at whose end the velocity is v, however fast they decay.
 
-        By default linearly implicit in them, `z + h (1 - h ∂ż/∂z)⁻¹ ż`; where time runs backwards explicit.
+        By default linearly implicit in them, `z + h (1 - h ∂ż/∂z)⁻¹ ż`.
         """
         rate = lambda own: self.own_rate(time, State(state.q, v, own))
         own = state.internal
         by_own = jax.jacfwd(rate)(own)
         unit = jnp.eye(own.size, dtype=own.dtype)
-        return own + step * jnp.linalg.solve(unit - jnp.maximum(step, 0) * by_own, rate(own))
+        return own + step * jnp.linalg.solve(unit - step * by_own, rate(own))
 
     @property
     def frictional_own(self) -> Bool[np.ndarray, "own"]:

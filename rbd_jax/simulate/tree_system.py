@@ -41,15 +41,16 @@ from ..model import Model, at_time, chart_rate, chart_velocity, difference, inte
 from ..model.configuration import charted, reparametrized
 from ._bearings import friction_under_load
 from ._resistance import Coupling, Resistance, resisted, sticking_speed
+from .functions import asked
 from .result import Result
 from .state import State
 from .system import System
 
 
-Acting: TypeAlias = Force | Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
-"""What can act in a rollout: a `Force`, or a function `(model, q, v) -> tau`.
+Acting: TypeAlias = Force | Callable[[Model, State, Float[Array, ""]], Float[Array, "nv"]]
+"""What can act in a rollout: a `Force`, or a function `(model, state, t) -> tau`.
 
->>> push: rbd.simulate.Acting = lambda model, q, v: jnp.ones(1)
+>>> push: rbd.simulate.Acting = lambda model, state, t: jnp.ones(1)
 >>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1)), dt=0.01, steps=100, forces=(push,))
 >>> print(path.q[-1])
 [0.205]
@@ -184,7 +185,8 @@ class TreeSystem(System):
     @property
     def _timed(self) -> bool:
         """Whether the model at one time is not the model at another."""
-        return self.rheonomic or any(thing.rheonomic for thing in self.model.attached)
+        acting = (getattr(force, "rheonomic", True) for force in self.forces)
+        return self.rheonomic or any(thing.rheonomic for thing in self.model.attached) or any(acting)
 
     @property
     def elements(self) -> tuple[Force, ...]:
@@ -322,9 +324,9 @@ class TreeSystem(System):
         for index, function in enumerate(self.forces):
             if not isinstance(function, Force):
                 name = f"the result of forces[{index}]"
-                acting = acting + velocity(
-                    "rollout", self.model, name, function(motion.model, motion.q, motion.v)
-                )
+                now = State(motion.q, motion.v, state.own)
+                tau = asked(function, motion.model, now, motion.time)
+                acting = acting + velocity("rollout", self.model, name, tau)
         return acting
 
     def resistance(self, motion: Motion, state: State, step) -> Resistance:

@@ -16,10 +16,11 @@ import numpy as np
 from .._core.figures import ALARM, COLORS, GREY, dress, plain
 from .._core.jit import compiled
 from ..constraints import ReducedModel
-from ..dynamics import mechanical_energy
+from ..dynamics import Motion
+from ..dynamics.energy import energies_of as energies_in
 from ..identify.log import UNITS
 from ..joints import Joint
-from ..model import Model, at_time
+from ..model import Model
 from ..shapes import Shape
 from ..simulate import Trajectory, sense_along
 from ..simulate.systems import Simulated, tree_of
@@ -233,7 +234,7 @@ def energies_of(tree: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.
 
 @compiled
 def _energies(tree: Model, t, q, v):
-    return jax.vmap(lambda t, q, v: mechanical_energy(at_time(tree, t), q, v))(t, q, v)
+    return jax.vmap(lambda t, q, v: energies_in(Motion(tree, q, v, t)))(t, q, v)
 
 
 def _timestep(tree: Model, t: np.ndarray) -> float:

@@ -25,8 +25,9 @@ def test_projection_is_the_nearest_in_the_mass_metric(count):
     q = state.q + 0.02 * rng.normal(size=model.nv)
     v = state.v + 0.1 * rng.normal(size=model.nv)
 
-    near_q, near_v = jax.device_get(project(model, q, v))
-    same_q, same_v = jax.device_get(project(model, near_q, near_v))
+    near = jax.device_get(project(model, rbd.State(q, v)))
+    same = jax.device_get(project(model, near))
+    (near_q, near_v), (same_q, same_v) = (near.q, near.v), (same.q, same.v)
 
     @jax.jit
     def run(model, v, near_q, near_v):
@@ -293,3 +294,36 @@ def test_a_hinge_loop_across_another_plane_is_told(axis):
     fits = axis[1] != 0
     assert [("give axis=(0.0, 1.0, 0.0)" in str(one.message)) for one in said] == ([] if fits else [True])
     assert int(rbd.mobility(closed, np.array([0.7, -0.7, 0.7]))) == (1 if fits else 2)
+
+
+def test_held_velocities_stay():
+    """A joint with a prescribed speed keeps it; the others follow, and of all such motions the nearest is taken."""
+    model = rbd.load("arm7")
+    plane = rc.PointOnPlane("world", (0, 0, 0.3), (0.1, 0.2, 1.0), model.body_names[-1], (0, 0, 0.1))
+    model = rbd.add_constraints(model, plane)
+    q, v = np.random.default_rng(1).normal(size=(2, model.nv))
+    crank = model.joint_names[1]
+    at = model.v_slice(crank)
+    v[at] = 210.0
+
+    @jax.jit
+    def run(v):
+        held = rc.project_velocity(model, q, v, hold=[crank])
+        rows = (
+            rc.constraint_velocity(model, q, held),
+            rc.constraint_jacobian(model, q),
+            rbd.mass_matrix(model, q),
+        )
+        slope = jax.jacfwd(lambda v: rc.project_velocity(model, q, v, hold=[crank]))(v)
+        return held, rc.project_velocity(model, q, v), *rows, slope
+
+    held, free, broken, jacobian, mass, slope = map(np.asarray, run(v))
+    np.testing.assert_allclose(held[at], 210.0, rtol=1e-14)
+    assert np.abs(free[at] - 210.0).max() > 0.1
+    np.testing.assert_allclose(broken, 0, atol=1e-9)
+    # The change is across, in the metric of M, to all velocities that the constraints allow while the crank is at rest.
+    _, singular, basis = np.linalg.svd(np.vstack([jacobian, np.eye(model.nv)[at]]))
+    allowed = basis[np.sum(singular > 1e-9) :]
+    assert len(allowed) == model.nv - 2
+    np.testing.assert_allclose(allowed @ mass @ (held - v), 0, atol=1e-8)
+    np.testing.assert_allclose(slope @ v, held, rtol=1e-9)  # it is linear in v

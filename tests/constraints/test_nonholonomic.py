@@ -126,7 +126,7 @@ def leaning(angle, turn, spin):
 @jax.jit
 def watched(model, q, v):
     """Of every row the energy, and by how much constraints are broken."""
-    energy = jax.vmap(lambda q, v: jnp.sum(rbd.mechanical_energy(model, q, v)))(q, v)
+    energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v))(q, v)
     slip = jax.vmap(lambda q, v: rc.constraint_velocity(model, q, v))(q, v)
     return (
         energy,
@@ -216,7 +216,7 @@ def test_gradients_of_a_rollout_by_the_radius():
     @jax.value_and_grad
     def reached(radius):
         own = eqx.tree_at(lambda model: model.attached[-1].radius, model, radius)
-        start = rbd.State(*rbd.project(own, q, v))
+        start = rbd.project(own, rbd.State(q, v))
         path = rbd.rollout(own, start, dt=0.01, steps=20, scheme=rbd.RungeKutta4())
         return path.q[-1] @ jnp.arange(7.0)
 
@@ -302,7 +302,8 @@ def test_a_function_of_rates_is_what_a_family_is():
 def test_projection_moves_velocities_and_not_positions():
     """Of what holds velocities; where something holds a position too, that is closed the way it would be alone."""
     model, q, v = sleigh(), jnp.array([0.3, 1.0, 2.0]), jnp.array([2.0, -1.0, 0.7])
-    here, projected = rbd.project(model, q, v)
+    found = rbd.project(model, rbd.State(q, v))
+    here, projected = found.q, found.v
     np.testing.assert_array_equal(here, q)
     assert abs(projected[2]) < 1e-15 and abs(rbd.constraint_velocity(model, q, v)[0]) > 0.1
     # Nearest: what is taken away is orthogonal to what is left.
@@ -311,7 +312,9 @@ def test_projection_moves_velocities_and_not_positions():
     alone = rbd.add_constraints(rbd.detach(model, "constraint"), wall)
     both = rbd.add_constraints(model, wall)
     near = jnp.array([0.3, 0.02, 0.05])
-    np.testing.assert_allclose(rbd.project(both, near, v)[0], rbd.project(alone, near, v)[0], atol=1e-13)
+    np.testing.assert_allclose(
+        *(rbd.project(which, rbd.State(near, v)).q for which in (both, alone)), atol=1e-13
+    )
     assembled = rbd.assemble(both, near)
     np.testing.assert_allclose(assembled.q, rbd.assemble(alone, near).q, atol=1e-13)
     assert assembled.closed

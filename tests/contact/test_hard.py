@@ -171,7 +171,7 @@ def test_what_does_not_go(unchecked):
     state = rbd.State(model.reference, np.zeros(6))
     with pytest.raises(ValueError, match="SemiImplicitEuler does not find; scheme=rbd.EventDriven"):
         rbd.rollout(model, state, dt=0.01, steps=2, scheme=rbd.SemiImplicitEuler())
-    with pytest.raises(ValueError, match="time runs forward only"):
+    with pytest.raises(ValueError, match="dt must be positive"):
         rbd.rollout(model, state, dt=-0.01, steps=2)
     with pytest.raises(TypeError, match="EventDriven: scheme is"):
         rbd.EventDriven(rbd.BDF2())

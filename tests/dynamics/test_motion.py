@@ -72,7 +72,7 @@ def test_kinematics_is_traced_once():
     assert sines(step_of(rbd.add_forces(model, *five_forces())), *at) == 1
     assert sines(step_of(model, stabilization=baumgarte), *at) == 1
     assert sines(step_of(model, stabilization=constraints.Projection()), *at) == 2
-    assert sines(lambda q, v: rbd.project(model, q, v), *at) == 1
+    assert sines(lambda q, v: rbd.project(model, rbd.State(q, v)), *at) == 1
 
 
 def test_kinematics_of_a_rollout():

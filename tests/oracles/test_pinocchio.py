@@ -51,7 +51,10 @@ _INVERSES = (
 EXCEPTIONS = {
     "romeo": (np.inf, "the fingers have no mass, M is singular: neither result is finite"),
     "romeo_laas_small": (np.inf, "the grippers have no mass, M is singular: neither result is finite"),
-    "icub": (3e-8, "the condition of M is 1e8, and a few times 1e-16 * 1e8 is what double precision has left"),
+    "icub": (
+        3e-8,
+        "the condition of M is 1e8, and a few times 1e-16 * 1e8 is what double precision has left",
+    ),
 }
 
 

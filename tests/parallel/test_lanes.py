@@ -274,6 +274,6 @@ def test_without_kernels_large_batches_of_what_has_rules(monkeypatch):
 
 
 def test_nothing_is_measured_any_more(unchecked):
-    with pytest.warns(DeprecationWarning, match="leave it out"):
+    with pytest.warns(DeprecationWarning, match="deprecated"):
         mapped = rbd.batch_map(jnp.sin, lanes="measured")  # pyright: ignore[reportArgumentType]
     np.testing.assert_allclose(mapped(np.arange(5.0)), np.sin(np.arange(5.0)), rtol=1e-15)

@@ -93,7 +93,7 @@ def test_codes():
 
     def run(state, **options):
         rule = scheme("RKMK45", **options)
-        blow_up = (lambda model, q, v: 3 * v**3,) if options.get("rtol") == 1e-3 else ()
+        blow_up = (lambda model, state, t: 3 * state.v**3,) if options.get("rtol") == 1e-3 else ()
         path = rbd.rollout(model, state, dt=0.2, steps=4, scheme=rule, forces=blow_up)
         return jax.tree.map(np.asarray, path)
 

@@ -33,7 +33,7 @@ def fleeing(strength, name, steps=20, save_every=1):
         steps=steps,
         save_every=save_every,
         scheme=scheme(name),
-        forces=(lambda model, q, v: strength * v**2,),
+        forces=(lambda model, state, t: strength * state.v**2,),
     )
 
 

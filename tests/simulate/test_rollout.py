@@ -106,7 +106,7 @@ def test_no_controls_are_zeros():
 def test_forces_act_within_the_step():
     """A force of the user's is asked wherever the scheme asks: damping given as one is the joints' own damping."""
     damped, free = pendulum(1, damping=0.3), pendulum(1)
-    forces = (lambda model, q, v: -0.2 * v, lambda model, q, v: -0.1 * v)
+    forces = (lambda model, state, t: -0.2 * state.v, lambda model, state, t: -0.1 * state.v)
     scheme = rbd.RungeKutta4()
     assert_each_close(
         simulated(free, steps=5, forces=forces, scheme=scheme), simulated(damped, steps=5, scheme=scheme)

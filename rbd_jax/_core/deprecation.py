@@ -1,0 +1,28 @@
+"""Warnings about names and forms that a later release removes."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+
+#: Folders whose frames lie between a user's line and a warning: this library, and the type checkers of its tests.
+_BETWEEN = (str(Path(__file__).parents[1]), "<@beartype")
+
+
+def deprecated(old: str, new: str, *, removed_in: str) -> None:
+    """Warns at the caller's line outside the library that `old` is deprecated. A deprecated form stays for two minor releases.
+
+    Args:
+      old: What the user wrote, as a phrase.
+      new: What to write instead.
+      removed_in: The release that removes it, as "0.3".
+    """
+    level, frame = 1, sys._getframe(0)
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_BETWEEN) or "jaxtyping" in frame.f_code.co_filename
+    ):
+        level, frame = level + 1, frame.f_back
+    message = f"{old} is deprecated and will be removed in version {removed_in}. Use {new} instead."
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
