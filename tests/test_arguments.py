@@ -60,7 +60,6 @@ FUNCTIONS = {
     "constrained_dynamics_derivatives": {"q": Q, "v": V, "tau": V, "f_ext": None},
     "constrained_inverse_dynamics": {"q": Q, "v": V, "a": V, "f_ext": None},
     "mobility": {"q": Q},
-    "project": {"q": Q, "v": V},
     "project_velocity": {"q": Q, "v": V},
     "assemble": {"q": Q},
     "integrate": {"q": Q, "dv": V},

@@ -15,11 +15,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._core.arguments import configuration, joint_names, positive, takes, velocity
+from .._core.arguments import a_model, configuration, joint_names, positive, takes, velocity
 from .._core.array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
 from .._core.deprecation import deprecated
 from .._core.derivatives import custom_jvp
 from .._core.implicit import remembered
+from .._core.jit import compiled
 from .._core.text import can_be_shown, numbers
 from .._core.versions import NOTHING_TRACED, get_opaque_trace_state
 from ..dynamics import Motion
@@ -95,16 +96,21 @@ def project(model: Model, state: Any, v: Float[Array, "nv"] | None = None) -> An
     Returns:
       The state with the new `q` and `v`; internal states of forces are unchanged.
     """
-    if v is not None:
+    a_model("project", model)
+    old = v is not None
+    if old:
         deprecated("project(model, q, v)", "project(model, rbd.State(q, v))", removed_in="0.3")
-        return _project(model, state, v)
-    if not (hasattr(state, "q") and hasattr(state, "v")):
+        q = state
+    elif hasattr(state, "q") and hasattr(state, "v"):
+        q, v = state.q, state.v
+    else:
         raise TypeError(f"project: state must be a State, got a {type(state).__name__}. Pass rbd.State(q, v)")
-    q, v = _project(model, state.q, state.v)
-    return replace(state, q=q, v=v)
+    q, v = configuration("project", model, "q", q), velocity("project", model, "v", v)
+    q, v = _project(model, q, v)
+    return (q, v) if old else replace(state, q=q, v=v)
 
 
-@takes(q=configuration, v=velocity)
+@compiled
 def _project(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]):
     return projected(model, q, v, PROJECTION_STEPS)
 

@@ -327,3 +327,16 @@ def test_held_velocities_stay():
     assert len(allowed) == model.nv - 2
     np.testing.assert_allclose(allowed @ mass @ (held - v), 0, atol=1e-8)
     np.testing.assert_allclose(slope @ v, held, rtol=1e-9)  # it is linear in v
+
+
+def test_wrong_states_are_refused(unchecked):
+    model, state = rbd.load("arm7"), rbd.State(np.zeros(7), np.zeros(7))
+    for given, message in (
+        ((model, rbd.State(np.zeros(3), np.zeros(7))), r"project: q has shape \(3,\)"),
+        ((model, rbd.State(np.zeros(7), None)), "project: v is None"),
+        ((state, state), "project: model is a State"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rbd.project(*given)
+    with pytest.raises(TypeError, match="project: state must be a State, got a list"):
+        rbd.project(model, [0.0])
