@@ -85,6 +85,19 @@ def _parser() -> argparse.ArgumentParser:
         help="whether joints of a URDF that mimic others follow them (couple, the default) or move by themselves (free)",
     )
 
+    _add_simulate(commands, robot)
+    _add_view(commands, robot)
+    _add_info(commands, robot)
+    _add_convert(commands, robot)
+    _add_excite(commands, robot)
+    _add_identify(commands, robot)
+    _add_optimize(commands)
+    _add_train(commands)
+    return parser
+
+
+def _add_simulate(commands, robot) -> None:
+    """Adds `rbd-jax simulate`: many samples of a robot."""
     command = commands.add_parser(
         "simulate",
         parents=[robot],
@@ -133,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=simulate)
 
+
+def _add_view(commands, robot) -> None:
+    """Adds `rbd-jax view`: a robot in the browser."""
     command = commands.add_parser(
         "view",
         parents=[robot],
@@ -157,6 +173,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     command.set_defaults(run=view)
 
+
+def _add_info(commands, robot) -> None:
+    """Adds `rbd-jax info`: what a model consists of."""
     command = commands.add_parser(
         "info",
         parents=[robot],
@@ -168,6 +187,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=info)
 
+
+def _add_convert(commands, robot) -> None:
+    """Adds `rbd-jax convert`: a model in another format."""
     command = commands.add_parser(
         "convert",
         parents=[robot],
@@ -183,6 +205,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--strict", action="store_true", help="write nothing if anything is lost")
     command.set_defaults(run=convert)
 
+
+def _add_excite(commands, robot) -> None:
+    """Adds `rbd-jax excite`: a motion to identify a robot from."""
     command = commands.add_parser(
         "excite",
         parents=[robot],
@@ -251,6 +276,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
     command.set_defaults(run=excite)
 
+
+def _add_identify(commands, robot) -> None:
+    """Adds `rbd-jax identify`: parameters of a robot from logs."""
     command = commands.add_parser(
         "identify",
         parents=[robot],
@@ -311,6 +339,17 @@ def _parser() -> argparse.ArgumentParser:
         "--noise", metavar="CHANNEL=X,...", type=_by_channel,
         help="standard deviations, as q=1e-4,v=1e-2 (default: they are found)",
     )  # fmt: skip
+    _add_search(command)
+    command.add_argument("--all", action="store_true", help="list all values, not the first few")
+    _long_run(command)
+    command.add_argument(
+        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
+    )
+    command.set_defaults(run=identify)
+
+
+def _add_search(command) -> None:
+    """Adds the options of estimators that search and simulate."""
     command.add_argument(
         "--starts", metavar="N", type=_count, help="searches at once, from different places (default 1)"
     )
@@ -328,13 +367,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--scheme", metavar="S", help="of the simulation, as in rbd-jax simulate")
     command.add_argument("--dt", metavar="H", type=_positive, help="time step of the simulation, s")
-    command.add_argument("--all", action="store_true", help="list all values, not the first few")
-    _long_run(command)
-    command.add_argument(
-        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
-    )
-    command.set_defaults(run=identify)
 
+
+def _add_optimize(commands) -> None:
+    """Adds `rbd-jax optimize`: a problem of optimal control."""
     command = commands.add_parser(
         "optimize",
         help="find the best motion for a problem of optimal control, and write a report",
@@ -364,6 +400,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=optimize)
 
+
+def _add_train(commands) -> None:
+    """Adds `rbd-jax train`: a policy for a task."""
     command = commands.add_parser(
         "train",
         help="learn a policy for a task, and write a report",
@@ -402,7 +441,6 @@ def _parser() -> argparse.ArgumentParser:
     _long_run(command)
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-trained)")
     command.set_defaults(run=train)
-    return parser
 
 
 def _long_run(command, place: str = "DIR.checkpoint") -> None:

@@ -157,7 +157,7 @@ def test_the_order_of_arguments_before(unchecked):
     model, q, v = pair("a", "b"), np.array([0.3, -0.2]), np.array([1.0, 2.0])
     maximal = rc.maximal_coordinates(model)
     both = jax.jit(lambda q, v: (rc.to_maximal(model, q, v, maximal), rc.to_maximal(model, maximal, q, v)))
-    with pytest.warns(DeprecationWarning, match=r"takes \(model, maximal, q, v\)"):
+    with pytest.warns(DeprecationWarning, match=r"Use to_maximal\(model, maximal, q, v\)"):
         before, now = both(q, v)
     for old, new in zip(before, now, strict=True):
         np.testing.assert_array_equal(old, new)
