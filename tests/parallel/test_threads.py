@@ -41,7 +41,7 @@ def run():
             f"%n{lane} = getelementptr i64, ptr %r1, i64 %t{lane}",
             f"store i64 %number, ptr %n{lane}",
         ]
-    text = foreign.function(1, 2, 0, LANES, [], body, "chunk", 0, 8, LEAST)
+    text = foreign.function(1, 2, 0, LANES, 1, [], body, "chunk", 0, 8, LEAST)
     foreign._features()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), foreign.machine(1))
     engine.finalize_object()
