@@ -79,6 +79,27 @@ li { overflow-wrap: anywhere; }
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
+class Page(NamedTuple):
+    """The report of a command.
+
+    - `summary`: the result, in one sentence.
+    - `doubts`: why the result is not to be relied on, a sentence each; empty for a good result.
+    """
+
+    title: str
+    summary: str
+    doubts: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def html(self) -> str:
+        return as_html(self.title, self.blocks)
+
+    @property
+    def markdown(self) -> str:
+        return as_markdown(self.title, self.blocks)
+
+
 def as_html(title: str, blocks: Sequence[Block]) -> str:
     """The page as one HTML file."""
     body = "\n".join(map(_html, blocks))

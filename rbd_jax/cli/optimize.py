@@ -19,13 +19,14 @@ import numpy as np
 
 from .. import __version__, control
 from .._core.errors import suggest
+from .._core.page import Page
 from ..control import Problem, Solution, Solver
 from ..control.appraisal import Appraisal
 from ..control.problems import NAMES, Posed
 from ..control.solution import Code
 from ..simulate.systems import tree_of
 from .model import Refused
-from .optimize_page import Page, broken, doubts_of, page
+from .optimize_page import broken, doubts_of, page
 from .output import results_folder, written_together
 from .problem_file import posed
 from .python_file import explained

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from .._core.figures import as_svg
-from .._core.page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
+from .._core.page import Block, Heading, Items, Page, Picture, Table, Text
 from ..control import Problem, Solution, Solver
 from ..control.appraisal import Appraisal
 from ..control.explain import ENDED, explain
@@ -28,27 +27,6 @@ REMEDIES = {
 
 #: What is broken by no more than this is not told.
 SMALL = 1e-6
-
-
-class Page(NamedTuple):
-    """What is to be said.
-
-    - `summary`: in one sentence.
-    - `doubts`: reasons why it is no solution, each a sentence; none if it is one.
-    """
-
-    title: str
-    summary: str
-    doubts: tuple[str, ...]
-    blocks: tuple[Block, ...]
-
-    @property
-    def html(self) -> str:
-        return as_html(self.title, self.blocks)
-
-    @property
-    def markdown(self) -> str:
-        return as_markdown(self.title, self.blocks)
 
 
 def page(

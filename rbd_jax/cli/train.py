@@ -25,7 +25,7 @@ from .output import results_folder, written_together
 from .python_file import defined, explained
 from .report import error_console, plain_console, plain_table, progress_bars
 from .resume import Place, lasting, one_line
-from .train_page import Page, page
+from .train_page import page
 
 
 #: What is written, in this order.

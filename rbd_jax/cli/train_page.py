@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from .._core.figures import as_svg
-from .._core.page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
+from .._core.page import Block, Heading, Items, Page, Picture, Table, Text
 from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
 from ..simulate.systems import tree_of
 from ..tasks import Task
@@ -18,27 +17,6 @@ from ..view import learning as figures
 
 #: Of all derivatives of samples so many may be left out before that is a reason for doubt.
 DROPPED = 0.01
-
-
-class Page(NamedTuple):
-    """What is to be said.
-
-    - `summary`: in one sentence.
-    - `doubts`: reasons why the task does not count as learned, each a sentence; none if it does.
-    """
-
-    title: str
-    summary: str
-    doubts: tuple[str, ...]
-    blocks: tuple[Block, ...]
-
-    @property
-    def html(self) -> str:
-        return as_html(self.title, self.blocks)
-
-    @property
-    def markdown(self) -> str:
-        return as_markdown(self.title, self.blocks)
 
 
 def page(
