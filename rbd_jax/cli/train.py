@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import __version__, learn, tasks
+from .._core.page import Page
 from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
 from ..simulate import Controls
 from ..simulate.systems import tree_of
