@@ -88,7 +88,7 @@ def project(model: Model, state: Any, v: Float[Array, "nv"] | None = None) -> An
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
     >>> print(rbd.project(model, rbd.State(jnp.array([0.5, -1.1]), jnp.array([1.0, 0.0]))))
-    State(q=[ 0.529 -1.057], v=[ 0.495 -0.99 ])
+    State(q=[0.5287 -1.057], v=[0.4951 -0.9903])
 
     Args:
       model: The model, with constraints.
@@ -183,7 +183,7 @@ def project_velocity(
     >>> print(rbd.project_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0])))
     [ 0.52  -1.041]
     >>> print(rbd.project_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0]), hold=["shoulder"]))
-    [ 1.    -2.002]
+    [ 1. -2.]
 
     Args:
       model: The model, with constraints.

@@ -53,7 +53,7 @@ def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(f"{rbd.mechanical_energy(model, q, v):.3f}")
-    -10.785
+    -10.786
     """
     return jnp.sum(energies_of(Motion(model, q, v)))
 
