@@ -107,7 +107,7 @@ class Picking:
         return chosen
 
     def is_case(self, which: int, kind, number: int, count: int) -> int:
-        """Whether `case` picks the case with this number, of so many."""
+        """Returns whether `case` selects the case with a given number among `count` cases."""
         if kind == bool:
             return which if number else self.scalars.apply(lax.not_p, (), (which,), np.dtype(bool))
         how = lax.le_p if number == 0 else lax.ge_p if number == count - 1 else lax.eq_p

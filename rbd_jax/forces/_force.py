@@ -95,8 +95,8 @@ class Force(Attached):
     def joint_friction(self, motion: Motion, step: Float[Array, ""]) -> JointFriction | None:
         """The bounded friction along joints over a step, as a function of the velocity at its end; None without any.
 
-        Schemes that take dry friction by Coulomb's law solve for that velocity. They add `smooth_force`
-        to it, in place of `generalized_force`.
+        Schemes that take dry friction by Coulomb's law solve for that velocity. They add `smooth_force` to it, in place of
+        `generalized_force`.
         """
         return None
 

@@ -17,8 +17,8 @@ class JointFriction(eqx.Module):
     """Friction along degrees of freedom over a step: `-(offset + clip(bias + slope v⁺, -limit, limit))` along each.
 
     v⁺ is the velocity at the end of the step. A force returns one from `Force.joint_friction`. Schemes that take dry friction by
-    Coulomb's law then solve for v⁺ and for what sticks (the friction is below its limit) and slides, so
-    the slope may be as steep as it likes.
+    Coulomb's law then solve for v⁺ and for what sticks (the friction is below its limit) and slides, so the slope may be as steep
+    as it likes.
 
     - `dofs`: the degree of freedom that each entry acts along. Several entries may act along the same one.
     - `bias`, `slope`: the friction at `v⁺ = 0`, and its rate with v⁺; the slope is positive where the limit is.

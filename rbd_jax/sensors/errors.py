@@ -49,16 +49,15 @@ def delayed(
     if all(sensor.delay is None for sensor in sensors):
         return read
     delay = per_number(sensors, [one.delay for one in sensors], 0.0, read.dtype)
-    rows = times
 
     def seen(late, column):
-        t = rows - late
+        t = times - late
         # On a row the chord before it counts: a delay that is zero can only grow.
-        row = jnp.clip(jnp.searchsorted(rows, t, side="left") - 1, 0, max(len(rows) - 2, 0))
-        after = jnp.minimum(row + 1, len(rows) - 1)
-        span = rows[after] - rows[row]
-        left = (rows[after] - t) / jnp.where(span > 0, span, 1)
+        row = jnp.clip(jnp.searchsorted(times, t, side="left") - 1, 0, max(len(times) - 2, 0))
+        after = jnp.minimum(row + 1, len(times) - 1)
+        span = times[after] - times[row]
+        left = (times[after] - t) / jnp.where(span > 0, span, 1)
         chord = column[after] - left * (column[after] - column[row])
-        return jnp.where(t <= rows[0], column[0], chord)
+        return jnp.where(t <= times[0], column[0], chord)
 
     return jax.vmap(seen, in_axes=(0, 1), out_axes=1)(delay, read)

@@ -78,8 +78,8 @@ def rollout(
     - `controls`: `rbd.Controls(u)` of the model's actuators, u of shape (steps, nu); an array (steps, nv) of generalized forces;
       a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for none.
     - `actuation`: which joints generalized forces are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
-    - `dt`: by default the timestep that the model's file says (`model.settings`). It must be
-      positive: otherwise it is refused or, where it is traced, the code is `Result.STEP_NOT_POSITIVE`.
+    - `dt`: by default the timestep that the model's file says (`model.settings`). It must be positive; where it is traced and
+      is not, the code is `Result.STEP_NOT_POSITIVE`.
     - `memory`: where the memory of a policy that has one starts, any PyTree of arrays: the policy is then
       `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is what it remembers at the end.
     - `scheme`: by default `RungeKutta4()` if the model's file says so, and else `SemiImplicitEuler()`.

@@ -84,14 +84,13 @@ class Trajectory(eqx.Module):
         `jit` gives NaN.
         """
         t = jnp.asarray(t, self.t.dtype)
-        rows = self.t
+        rows, last = self.t, self.t[-1] if self.event_time is None else self.event_time
         slack = 4 * jnp.finfo(t.dtype).eps * jnp.maximum(jnp.abs(rows[0]), jnp.abs(rows[-1]))
         outside = (t < rows[0] - slack) | (t > rows[-1] + slack)
         if is_known(outside) and outside.any():
             raise ValueError(
                 f"at: t = {float(t):g} is not within the trajectory, from {float(self.t[0]):g} to {float(self.t[-1]):g}"
             )
-        last = rows[-1] if self.event_time is None else self.event_time
         t = jnp.where(t > last, last, jnp.where(t < rows[0], rows[0], t))
         row = jnp.clip(jnp.searchsorted(rows, t, side="right") - 1, 0, len(rows) - 2)
         rows_of = lambda i: State(self.q[i], self.v[i], None if self.own is None else self.own[i])

@@ -13,7 +13,7 @@ from support import assert_same
 
 import rbd_jax as rbd
 from rbd_jax.compiler import faults, fusing, policy as choice, primitive as mapped
-from rbd_jax.compiler.cpu import routine as machine_code, xla_ffi as foreign
+from rbd_jax.compiler.cpu import groups, routine as machine_code, xla_ffi as foreign
 from rbd_jax.compiler.gpu import registers, thread as threads
 
 
@@ -356,11 +356,11 @@ def test_sums_in_parts(few):
 @pytest.fixture
 def grouped(monkeypatch):
     """Kernels in short parts, each of which runs for a group of chunks."""
-    for name, value in (("LONG", 40), ("PART", 15), ("GROUPED", 40)):
-        monkeypatch.setattr(machine_code, name, value)
+    for module, name, value in ((machine_code, "LONG", 40), (machine_code, "PART", 15), (groups, "LONG", 40)):
+        monkeypatch.setattr(module, name, value)
     made = []
-    text = machine_code.Routine._whole
-    monkeypatch.setattr(machine_code.Routine, "_whole", lambda self: made.append(self.grouped) or text(self))
+    function = machine_code.function
+    monkeypatch.setattr(machine_code, "function", lambda *given: made.append(given[4]) or function(*given))
     return made
 
 
@@ -380,7 +380,7 @@ def test_groups_of_chunks(size, dtype, grouped):
     found, expected = (
         jax.jit(by(one, (None, 0)))(m, x) for by in (functools.partial(rbd.batch_map, fused=True), jax.vmap)
     )
-    assert grouped[-1]
+    assert grouped[-1] == groups.CHUNKS
     assert_same(found, expected, 1e-12 if dtype == np.float64 else 1e-5)
 
     def loss(by):
@@ -388,6 +388,15 @@ def test_groups_of_chunks(size, dtype, grouped):
 
     found, expected = (jax.jit(jax.grad(loss(by), (0, 1)))(m, x) for by in (rbd.batch_map, jax.vmap))
     assert_same(found, expected, 1e-12 if dtype == np.float64 else 1e-4)
+
+
+def test_groups_are_small_enough_for_the_caches():
+    """Short programs, and those that store much per chunk, run for one chunk after the other."""
+    at_once = groups.chunks_at_once
+    assert at_once(groups.LONG, 1_000) == 1
+    assert at_once(groups.LONG + 1, 1_000) == groups.CHUNKS
+    assert at_once(groups.LONG + 1, groups.BYTES // 3) == 3
+    assert at_once(groups.LONG + 1, groups.BYTES // 2 + 1) == 1
 
 
 def test_it_can_be_compiled_and_mapped(how):

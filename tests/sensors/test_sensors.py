@@ -458,7 +458,7 @@ def test_no_acceleration_is_computed_that_nobody_asks_for(model, motion):
     # If an acceleration were traced, what acts would be asked.
     asked = []
 
-    def force(model, q, v):
+    def force(model, state, t):
         asked.append(1)
         return jnp.zeros(model.nv)
 

@@ -9,20 +9,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
-#: Chunks of a group, and the number of scalars above which programs run for groups. Shorter programs fit into the caches, and the
-#: numbers of a whole group may not fit.
-CHUNKS, LONG = 8, 100_000
+#: Maximum number of chunks of a group, and of the bytes that the group stores: in more memory, groups are slower than chunks one
+#: by one. Programs with fewer scalars than LONG fit into the caches, and do not run for groups.
+CHUNKS, BYTES, LONG = 8, 5_000_000, 100_000
+
+
+def chunks_at_once(scalars: int, memory: int) -> int:
+    """Returns the number of chunks of a group, 1 if the program is better run for one chunk after the other.
+
+    Args:
+      scalars: The number of scalars of the program.
+      memory: The bytes that it stores per chunk.
+    """
+    return max(min(CHUNKS, BYTES // memory), 1) if scalars > LONG else 1
 
 
 class Groups:
     """The instructions of a program that runs for groups of chunks, each with memory of its own.
 
-    - `lanes`: the samples of a chunk; `memory` the bytes of memory of a chunk, one after the other from `%frame` on.
+    - `count`: the number of chunks of a group, and `lanes` the samples of a chunk.
+    - `memory`: the bytes of memory of a chunk, one chunk after the other from `%frame` on.
     - `pointers`: the arrays that functions of a chunk are called with.
     """
 
-    def __init__(self, lanes: int, memory: int, pointers: Sequence[str]):
-        self.lanes, self.memory = lanes, memory
+    def __init__(self, count: int, lanes: int, memory: int, pointers: Sequence[str]):
+        self.count, self.lanes, self.memory = count, lanes, memory
         self.parameters = ", ".join(["ptr %frame", "i64 %first", "i64 %end", *(f"ptr {x}" for x in pointers)])
         self.arguments = ", ".join(
             ["ptr %own", "i64 %first_own", "i64 %end", *(f"ptr {x}" for x in pointers)]
@@ -38,7 +49,7 @@ class Groups:
 
     def constants(self, call: str) -> list[str]:
         """Calls a function for each chunk of any group, once per range of samples; follows the block `ready`."""
-        return self._loop("constants", "ready", call.replace("%first_own", "0"), str(CHUNKS))
+        return self._loop("constants", "ready", call.replace("%first_own", "0"), str(self.count))
 
     def body(self, calls: Sequence[str]) -> tuple[list[str], str]:
         """Calls functions, each for all chunks of the group whose first sample is `%first`: instructions and their last block."""
@@ -46,7 +57,7 @@ class Groups:
             "%left = sub i64 %until, %first",
             f"%left_up = add i64 %left, {self.lanes - 1}",
             f"%there = sdiv i64 %left_up, {self.lanes}",
-            f"%few = call i64 @llvm.smin.i64(i64 %there, i64 {CHUNKS})",
+            f"%few = call i64 @llvm.smin.i64(i64 %there, i64 {self.count})",
         ]
         before = "chunk"
         for number, call in enumerate(calls):

@@ -21,7 +21,7 @@ from ..instructions import TYPES, Instructions
 from ..llvm import converted
 from ..schedule import Piece, depth_first
 from ..writer import Result, Round, Saved, Writer
-from .groups import CHUNKS, LONG as GROUPED, Groups
+from .groups import Groups, chunks_at_once
 from .threads import LEAST, count
 from .xla_ffi import compiled, function, register_bytes
 
@@ -53,10 +53,6 @@ class Routine(Writer):
         self.valid = Saved(self.slots - 1, f"<{self.lanes} x i1>")
         self.main = self.code
         self.write_all(kernel)
-        of_parts = all(line.startswith("call void @part") for line in self.main.lines)
-        self.grouped = self.length > GROUPED and bool(self.parts) and of_parts
-        if self.grouped:  # both cores of a small machine have work
-            self.least = max(self.least, self.lanes * CHUNKS // 2)
         self.turned = self.main.continued()
         for number, x in enumerate(self.results):
             if x.layout == "columns":
@@ -285,10 +281,14 @@ class Routine(Writer):
                 columns.append(f"%k{i} = getelementptr i8, ptr %frame, i64 {memory}")
                 memory += -(-bytes_ // self.slot_bytes) * self.slot_bytes
         rows, saved, functions = self._rows(), self._pointers_saved(), []
-        if self.grouped:
+        # Code between the parts, such as loops around them, belongs to one chunk.
+        of_parts = bool(self.parts) and all(line.startswith("call void @part") for line in self.main.lines)
+        chunks = chunks_at_once(self.length, memory) if of_parts else 1
+        if chunks > 1:
+            self.least = max(self.least, self.lanes * chunks // 2)  # both cores of a small machine have work
             sums = [f"%k{i}" for i, x in enumerate(self.results) if x.layout == "sum"]
             arrays = [f"%a{i}" for i in range(len(self.sizes))] + [f"%r{i}" for i in range(len(self.results))]
-            groups = Groups(self.lanes, memory, [*arrays, *sums])
+            groups = Groups(chunks, self.lanes, memory, [*arrays, *sums])
             phases = {"begun": [*columns, *rows, *saved], "ended": [*columns, *rows, *self.turned.lines]}
             if self.begin:
                 phases["constant"] = [*columns, *self.begin]
@@ -300,7 +300,6 @@ class Routine(Writer):
             begin += [*columns, *self.begin]
             body, last = [*rows, *saved, *self.main.lines, *self.turned.lines], self.turned.block
         batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
-        chunks = CHUNKS if self.grouped else 1
         run = function(
             len(self.sizes), len(self.results), batched[0], self.lanes, chunks, begin, body, last, memory * chunks,
             self.slot_bytes, self.least,
