@@ -141,7 +141,7 @@ def closure_force(
     [-4.125 -4.125]
     """
     at = close(model.model, model.closure, y, y_rate)
-    motion = Motion(model.model, at.q, at.v)
+    motion = Motion(model.model, at.q, at.v).computed("inertias", "velocity_products")
     change = reduced_acceleration(motion, at, vecmat(tau, at.jacobian), f_ext)
     return recursive_newton_euler(motion, matvec(at.jacobian, change) + at.bias, f_ext) - tau
 

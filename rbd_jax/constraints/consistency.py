@@ -28,7 +28,7 @@ from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_product
 from ..model import Model, difference, integrate
 from ._factors import pseudo_inverse
-from .evaluate import constraint_rows, holonomic, matrix_of, rate_of, residual_of
+from .evaluate import constraint_rows, holonomic, matrix_of, rate_of, residual_of, with_constraints
 from .solving import factorize, solve_system
 
 
@@ -73,7 +73,7 @@ def check_consistent(
 
 @jax.jit
 def _broken(model, q, v):
-    motion = Motion(model, q, v)
+    motion = with_constraints(Motion(model, q, v))
     return residual_of(motion), rate_of(motion)
 
 
@@ -127,7 +127,7 @@ def _projected(steps: int, model: Model, q, v):
 
     def visit(step, carry):
         here, velocity, mu, directions = carry
-        motion = Motion(model, here).computed("inertias")
+        motion = with_constraints(Motion(model, here).computed("inertias"), "matrix")
         residual, jacobian = gather(residual_of(motion), placing), gather(matrix_of(motion).matrix, placing)
 
         def first():
@@ -207,6 +207,7 @@ def nearest_velocity(
     """`project_velocity` of a model in motion, whatever its own velocity; `held` are entries of v that stay."""
     if not motion.model.constraints:
         return v
+    motion = with_constraints(motion, "matrix")
     if held is not None and len(held):
         jacobian, units = matrix_of(motion).matrix, gather(jnp.eye(len(v), dtype=v.dtype), held)
         moves, pushed = (solve_inertia(motion, transpose(rows)) for rows in (jacobian, units))
@@ -275,7 +276,7 @@ def assemble(
     placing = np.flatnonzero(holonomic(model))
 
     def equations(q):
-        motion = Motion(model, q)
+        motion = with_constraints(Motion(model, q))
         slope = gather(matrix_of(motion).matrix, placing) * free[None, :]
         return gather(residual_of(motion), placing), slope
 

@@ -24,7 +24,7 @@ from .._core.array import transpose
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.derivatives import forward_derivatives, newton_euler_derivatives
 from ..model import Model, integrate
-from .dynamics import solved_system, wanted_rate
+from .dynamics import prepared, solved_system, wanted_rate
 from .evaluate import matrix_of
 from .solving import Method, Solution
 from .stabilization import Stabilization
@@ -81,7 +81,8 @@ def constrained_dynamics_derivatives(
     if not model.constraints:
         none = jnp.zeros((0, model.nv), q.dtype)
         return ConstrainedDerivatives(*forward_derivatives(motion, tau, f_ext), none, none, none)
-    x, factors = solved_system(motion, tau, f_ext, method, stabilization)
+    motion = prepared(motion)
+    x, factors, _ = solved_system(motion, tau, f_ext, method, stabilization)
 
     def changed(force, rate, excess):
         """Of each column of the right-hand sides: `δa` and `δλ`."""
@@ -96,7 +97,7 @@ def constrained_dynamics_derivatives(
     by_q, by_v, _ = newton_euler_derivatives(motion, x.a, f_ext)
 
     def turned(dq):
-        moved = Motion(model, integrate(model, q, dq), v)
+        moved = prepared(Motion(model, integrate(model, q, dq), v))
         held = matrix_of(moved).transposed(x.multipliers)
         return held, _second_rate(moved, x, stabilization), matrix_of(moved).times(x.y)
 

@@ -15,7 +15,7 @@ from ..dynamics.forward import articulated_body
 from ..dynamics.inverse import recursive_newton_euler
 from ..model import Model
 from ._factors import Factors
-from .evaluate import bias_of
+from .evaluate import bias_of, with_constraints
 from .solving import Method, Solution, factorize, solve_system
 from .stabilization import Stabilization
 
@@ -92,9 +92,17 @@ def motion_under_constraints(
     if not motion.model.constraints:
         a = articulated_body(motion, tau, f_ext)
         return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int), jnp.zeros(0, a.dtype))
-    x, factors = solved_system(motion, tau, f_ext, method, stabilization)
-    wanted = lax.stop_gradient(wanted_rate(motion, stabilization))
+    x, factors, wanted = solved_system(motion, tau, f_ext, method, stabilization)
+    wanted = lax.stop_gradient(wanted)
     return ConstrainedMotion(x.a, x.multipliers, factors.rank, wanted - factors.onto(wanted))
+
+
+def prepared(motion: Motion) -> Motion:
+    """The same motion with all worked out that does not depend on forces and inertia along the joints."""
+    motion = motion.computed("velocity_products")
+    if motion.model.constraints:
+        motion = motion.computed("inertias")
+    return with_constraints(motion, "matrix", "bias")
 
 
 def solved_system(
@@ -103,11 +111,13 @@ def solved_system(
     f_ext: ExternalForces,
     method: Method,
     stabilization: Stabilization | None,
-) -> tuple[Solution, Factors]:
-    """The unknowns of the equations of a model in motion under constraints, and the factors that they were found with."""
-    factors = factorize(motion, method)
+) -> tuple[Solution, Factors, Float[Array, "m"]]:
+    """The unknowns of the equations of a model in motion under constraints, the factors that they were found with, and what
+    `G a` was to be."""
+    motion = prepared(motion)
+    factors, wanted = factorize(motion, method), wanted_rate(motion, stabilization)
     force = tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)
-    return solve_system((force, wanted_rate(motion, stabilization), None), factors, motion), factors
+    return solve_system((force, wanted, None), factors, motion), factors, wanted
 
 
 def wanted_rate(motion: Motion, stabilization: Stabilization | None) -> Float[Array, "m"]:

@@ -6,6 +6,8 @@ from the tree's own root, so that a loop in a robot far from the world's origin 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -93,49 +95,55 @@ def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     return bias_of(Motion(model, q, v))
 
 
-# The same of a model in motion, kept with it.
+# The same of a model in motion.
+
+
+def with_constraints(motion: Motion, *what: Literal["matrix", "bias"]) -> Motion:
+    """The same motion with its constraints placed, and what of the following is asked for more than once."""
+    if not motion.model.constraints:
+        return motion
+    motion = motion.computed("frames").knowing("constraint groups", _placed)
+    if "matrix" in what:
+        motion = motion.knowing("constraint gradients", _gradients)
+    if "bias" in what:
+        motion = motion.computed("twists", "velocity_products").knowing(
+            "constraint bias", bias_of, velocity=True
+        )
+    return motion
 
 
 def residual_of(motion: Motion) -> Float[Array, "m"]:
     """`constraint_residual` of a model in motion."""
-
-    def compute():
-        return _collect(motion.model, [group.of("residual").reshape(-1) for group in _groups(motion)])
-
-    return motion.keep("constraint residual", compute)
+    return _collect(motion.model, [group.of("residual").reshape(-1) for group in _groups(motion)])
 
 
 def rate_of(motion: Motion) -> Float[Array, "m"]:
     """`constraint_velocity` of a model in motion."""
-
-    def compute():
-        rates = [group.of("rate", *group.seen(motion)).reshape(-1) for group in _groups(motion)]
-        return _collect(motion.model, rates)
-
-    return motion.keep("constraint rate", compute, velocity=True)
+    if not motion.model.constraints:
+        return _collect(motion.model, [])
+    motion = motion.computed("twists")
+    rates = [group.of("rate", *group.seen(motion)).reshape(-1) for group in _groups(motion)]
+    return _collect(motion.model, rates)
 
 
 def bias_of(motion: Motion) -> Float[Array, "m"]:
     """`constraint_bias` of a model in motion."""
-
-    def compute():
-        biases = []
-        for group in _groups(motion):
-            twists, speeds = group.seen(motion)
-            accelerations = group.twists(with_zero_row(motion.bias_accelerations))
-            biases.append(group.of("bias", twists, speeds, accelerations).reshape(-1))
-        return _collect(motion.model, biases)
-
-    return motion.keep("constraint bias", compute, velocity=True)
+    if (known := motion.known("constraint bias")) is not None:
+        return known
+    if not motion.model.constraints:
+        return _collect(motion.model, [])
+    motion, biases = motion.computed("twists", "bias_accelerations"), []
+    for group in _groups(motion):
+        twists, speeds = group.seen(motion)
+        accelerations = group.twists(with_zero_row(motion.bias_accelerations))
+        biases.append(group.of("bias", twists, speeds, accelerations).reshape(-1))
+    return _collect(motion.model, biases)
 
 
 def matrix_of(motion: Motion) -> ConstraintMatrix:
     """G of a model in motion."""
-
-    def compute():
-        return [_Gradients(group, *group.of("jacobian")) for group in _groups(motion)]
-
-    return ConstraintMatrix(motion, motion.keep("constraint gradients", compute))
+    known = motion.known("constraint gradients")
+    return ConstraintMatrix(motion, _gradients(motion) if known is None else known)
 
 
 def constraint_rows(model: Model) -> tuple[slice, ...]:
@@ -236,7 +244,15 @@ class _Group(eqx.Module):
 
 def _groups(motion: Motion) -> list[_Group]:
     """The constraints of a model in motion, equal ones together."""
-    return motion.keep("constraint groups", lambda: _placed(motion)) if motion.model.constraints else []
+    if not motion.model.constraints:
+        return []
+    known = motion.known("constraint groups")
+    return _placed(motion) if known is None else known
+
+
+def _gradients(motion: Motion) -> list[_Gradients]:
+    """Of each group."""
+    return [_Gradients(group, *group.of("jacobian")) for group in _groups(motion)]
 
 
 def _placed(motion: Motion) -> list[_Group]:

@@ -20,7 +20,7 @@ from ..dynamics import Motion
 from ..model import Model
 from ._factors import pseudo_inverse, rank_tolerance
 from .closure import Closure
-from .evaluate import bias_of, matrix_of
+from .evaluate import bias_of, matrix_of, with_constraints
 
 
 @takes(compile=False, q=configuration, v=velocity, joints=joint_names)
@@ -66,7 +66,7 @@ def independent_joints(
 
 @partial(jax.jit, static_argnums=3)
 def _split(model: Model, q, v, chosen: tuple[int, ...]) -> tuple[Closure, Bool[Array, ""]]:
-    motion, others = Motion(model, q, v), np.setdiff1d(np.arange(model.nv), chosen)
+    motion, others = with_constraints(Motion(model, q, v)), np.setdiff1d(np.arange(model.nv), chosen)
     matrix, order = matrix_of(motion).matrix, np.argsort([*chosen, *others])
     independent, dependent = matrix[:, np.array(chosen, int)], matrix[:, others]
     backwards = pseudo_inverse(dependent)

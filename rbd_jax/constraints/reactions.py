@@ -140,6 +140,7 @@ def transmitted(
     motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces, acting: Float[Array, "nb 6"]
 ) -> Float[Array, "nb 6"]:
     """`joint_wrenches` of a model in motion, with wrenches that act on bodies in their own frames beside `f_ext`."""
+    motion = motion.computed("world_frames", "twists", "velocity_products")
     model, frames = motion.model, motion.world_frames
     turned = Transform(frames.rotation, jnp.zeros_like(frames.position))
     accelerations = motion.in_bodies(

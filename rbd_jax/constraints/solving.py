@@ -28,7 +28,7 @@ from ..dynamics.inverse import inertia_product
 from ._dense import NullSpace, RangeSpace, Saddle
 from ._elimination import Elimination
 from ._factors import Factors
-from .evaluate import matrix_of
+from .evaluate import matrix_of, with_constraints
 
 
 #: How the equations are solved; methods differ in cost and not in result.
@@ -69,8 +69,7 @@ def solve_system(rhs: tuple, factors: Factors, motion: Motion) -> Solution:
 
 def _prepared(motion: Motion) -> Motion:
     """With what the solution, its derivative and the factors have in common worked out."""
-    matrix_of(motion)
-    return motion.computed("inertias")
+    return with_constraints(motion, "matrix").computed("inertias")
 
 
 def _solve(rhs, factors: Factors, motion: Motion):

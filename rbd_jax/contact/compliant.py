@@ -283,8 +283,17 @@ class Compliant(Force):
         return jnp.where(slips, most * stick / length, stick)
 
     def _found(self, motion: Motion) -> Contacts:
-        key = f"contacts of {self.first!r} and {self.second!r}"
-        return motion.keep(key, lambda: _between(motion, self.first, self.second))
+        known = motion.known(self._key)
+        return _between(motion, self.first, self.second) if known is None else known
+
+    def placed(self, motion):
+        return motion.computed("frames").knowing(
+            self._key, lambda motion: _between(motion, self.first, self.second)
+        )
+
+    @property
+    def _key(self) -> str:
+        return f"contacts of {self.first!r} and {self.second!r}"
 
 
 def _between(motion: Motion, first: str, second: str) -> Contacts:

@@ -97,10 +97,17 @@ def contacts_of(motion: Motion, most: int | None = None, pairs: int | None = Non
     - `most`: so many of those that act, the deepest, of each number of dimensions.
     - `pairs`: so many pairs of shapes of each two kinds are looked at, those whose bounding spheres are nearest.
     """
-    found = motion.keep(f"contacts of {pairs} pairs", lambda: _found(motion, pairs))
-    if most is None:
-        return found
-    return motion.keep(f"{most} contacts of {pairs} pairs", lambda: _deepest(found, most))
+    if (known := motion.known(f"{most} contacts of {pairs} pairs")) is not None:
+        return known
+    found = _found(motion, pairs)
+    return found if most is None else _deepest(found, most)
+
+
+def with_contacts(motion: Motion, most: int | None = None, pairs: int | None = None) -> Motion:
+    """The same motion with its contacts worked out, which `contacts_of` then returns for the same bounds."""
+    return motion.knowing(
+        f"{most} contacts of {pairs} pairs", lambda motion: contacts_of(motion, most, pairs)
+    )
 
 
 def _deepest(found: Contacts, most: int) -> Contacts:

@@ -17,7 +17,7 @@ from ..constraints.evaluate import matrix_of
 from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
-from .contacts import contacts_of
+from .contacts import contacts_of, with_contacts
 from .law import ContactLaw, Reaction
 from .soft_rows import (
     Hold,
@@ -55,6 +55,9 @@ class ConvexLaw(ContactLaw):
     @abc.abstractmethod
     def hold(self, model: Model, dtype, step: Float[Array, ""] | None) -> Hold:
         """How rows are held over a step, if one is being made."""
+
+    def placed(self, motion):
+        return with_contacts(motion.computed("frames"), self.most, self.pairs)
 
     def lost(self, motion):
         bounded = self.most is not None or self.pairs is not None

@@ -15,7 +15,7 @@ from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model
 from ..spatial import Attached, no_frames
-from .contacts import Contacts
+from .contacts import Contacts, with_contacts
 
 
 class Reaction(NamedTuple):
@@ -97,6 +97,10 @@ class ContactLaw(Attached):
     def prepared(self, model: Model) -> Any:
         """What does not depend on the motion, to be worked out once for a simulation; a PyTree."""
         return None
+
+    def placed(self, motion: Motion) -> Motion:
+        """The same motion with the contacts worked out that this law looks at."""
+        return with_contacts(motion.computed("frames"))
 
     def lost(self, motion: Motion) -> Int[Array, ""] | None:
         """How many contacts that should act it leaves out; None where it leaves out none."""

@@ -56,18 +56,20 @@ def controlled(
     rows = system.constraint_rows
 
     def opening(s):
-        return system.constraint_velocity(time + s, system.move(state.q, s * state.v), state.v)
+        moved = State(system.move(state.q, s * state.v), state.v, state.own)
+        return system.evaluate(time + s, moved).constraint_velocity()
 
+    here = system.evaluate(time, state)
     none = jnp.zeros((0, still.size), still.dtype)
-    loops = system.constraint_jacobian(time, state.q) if rows else none
+    loops = here.constraint_jacobian() if rows else none
     start, one = jnp.zeros_like(time), jnp.ones_like(time)
     bias = jax.jvp(opening, (start,), (one,))[1] if rows else none[:, 0]
     return Controlled(
         system,
         time,
         state,
-        system.mass_matrix(time, state.q),
-        system.residual(time, state, still),
+        here.mass_matrix(),
+        here.residual(still),
         loops,
         bias,
         driven_joints(owner, model, actuation),

@@ -133,10 +133,8 @@ class Collocated(Transcription):
     def rate(self, time, left: Float[Array, "nq"], step, v, own, control):
         """`ẏ` where q is a step from the left knot."""
         system = self.stages.system.with_control(self.stages.problem.told(control))
-        state = State(system.move(left, step), v, own)
-        acceleration = system.acceleration(time, state)
-        rates = system.chart_rate(left, step, v), acceleration, system.own_rate(time, state)
-        return jnp.concatenate(rates)
+        moved = system.evaluate(time, State(system.move(left, step), v, own)).accelerated()
+        return jnp.concatenate([system.chart_rate(left, step, v), moved.acceleration, moved.own_change])
 
     def motion(self, index, node: Node, w, after: Node) -> StepMotion:
         """y and its rate at the nodes of a step: at both knots, and in the middle if there is a node."""

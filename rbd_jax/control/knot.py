@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._core.array import gather, matmul
-from ..dynamics import Motion
 from ..model import Model, neutral
 from ..simulate import Simulated, State
 from ..simulate.system import System
@@ -21,7 +19,7 @@ class Knot:
     - `index`: the number of the knot, from 0 to the number of steps.
     - `time`, `state`: when, and in which state.
     - `control`: what is decided on for the step that begins here, see `Problem`; None at the last knot, where none begins.
-    - `system`: what moves.
+    - `system`: what moves, and `motion`, its bodies in motion.
 
     >>> model = rbd.load("double_pendulum")
     >>> system = rbd.simulate.system_of(model, jnp.zeros(2))
@@ -40,6 +38,7 @@ class Knot:
         control: Float[Array, "nu"] | None,
     ):
         self.system, self.index, self.time, self.state = system, index, time, state
+        self.motion = system.motion(time, state.q, state.v).computed("world_frames", "twists")
         self._control = control
 
     @property
@@ -88,8 +87,3 @@ class Knot:
         if isinstance(self.model, Model):
             return jacobian
         return matmul(jacobian, self.model.at(self.state.q, self.state.v).jacobian)
-
-    @functools.cached_property
-    def motion(self) -> Motion:
-        """Its bodies in motion; what follows from the state is computed once for all who ask."""
-        return self.system.motion(self.time, self.state.q, self.state.v)

@@ -68,6 +68,7 @@ class Changes(eqx.Module):
 
     @staticmethod
     def of(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces) -> Changes:
+        motion = motion.computed("inertias", "velocity_products")
         model, topology, tree = motion.model, motion.model.topology, motion.model.topology.tree
         accelerations = motion.biased_accelerations(a)
         velocity = gather(motion.velocities, topology.column_owner)

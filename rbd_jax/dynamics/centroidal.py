@@ -52,7 +52,7 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
      [ 0.     0.   ]
      [ 1.956  0.997]]
     """
-    motion = Motion(model, q)
+    motion = Motion(model, q).computed("inertias")
     origins = gather(motion.common.origins, model.topology.column_owner)
     about_center = moment_shift(composite_momenta(motion), center_of(motion)[None] - origins)
     return transpose(from_columns(model, about_center))
@@ -143,7 +143,7 @@ class _Whole:
     """
 
     def __init__(self, motion: Motion):
-        self.motion = motion
+        self.motion = motion = motion.computed("inertias")
         self.root = motion.common.origins[:1]
         inertias = motion.inertias
         first_moment = inertias.first_moment + inertias.mass[:, None] * (motion.common.origins - self.root)

@@ -30,7 +30,7 @@ def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     >>> print(c @ v, rbd.bias_force(model, q, v) - rbd.gravity_force(model, q))
     [-6.732  0.841] [-6.732  0.841]
     """
-    motion, tree = Motion(model, q, v), model.topology.tree
+    motion, tree = Motion(model, q, v).computed("velocities", "inertias"), model.topology.tree
     rates, moving_body, inertias = motion.subspace_rates, motion.velocities, motion.inertias
     inertia = inertias.matrix
     turning = matmul(cross_force_matrix(moving_body), inertia) - matmul(

@@ -57,6 +57,7 @@ def forward_dynamics_derivatives(
 
 def forward_derivatives(motion: Motion, tau: Float[Array, "nv"], f_ext: ExternalForces = None):
     """`forward_dynamics_derivatives` of a model in motion."""
+    motion = motion.computed("velocity_products")
     a, solve = forward_with_inverse(tau, motion, f_ext)
     by_q, by_v, _ = newton_euler_derivatives(motion, a, f_ext)
     inverse = solve.matrix

@@ -60,6 +60,7 @@ def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 
 def energies_of(motion: Motion) -> Float[Array, "2"]:
     """Returns kinetic and potential energy; the springs at the joints are part of the latter."""
+    motion = motion.computed("inertias")
     return jnp.stack([kinetic_energy_of(motion), potential_energy_of(motion) + spring_energy_of(motion)])
 
 

@@ -319,8 +319,6 @@ def singular_inertia(motion: Motion) -> Bool[Array, ""]:
     Pivots are what is left of that when joints further out give way. Each subtraction on the way rounds.
     """
     model = motion.model
-    if _surely_regular(model):
-        return jnp.zeros((), bool)
     if len(model.topology.mimic_joints):
         return singular_matrix(composite_rigid_body(motion))
     frames = BodyFrames.of(model, motion.common)
@@ -329,7 +327,7 @@ def singular_inertia(motion: Motion) -> Bool[Array, ""]:
     return jnp.any(pivots <= ROUNDING * jnp.finfo(pivots.dtype).eps * carried)
 
 
-def _surely_regular(model: Model) -> bool:
+def surely_regular(model: Model) -> bool:
     """Whether M is regular in all configurations: none of the joints is singular, and every moving body has inertia of its own.
 
     That can only be told of numbers that can be seen.

@@ -92,7 +92,7 @@ def recursive_newton_euler(
     `f = I a + v ×* I v - f_ext` (eqs. 1.5, 2.68; in its own frame Sueda eq. 1.21), and up the tree `tau_i = Sᵀ Σ f` over
     the subtree. Derivatives by q, v, a and f_ext are those of `newton_euler_along`.
     """
-    motion.computed("inertias", "velocities", "velocity_products")
+    motion = motion.computed("inertias", "velocities", "velocity_products")
     return _newton_euler(motion, a, f_ext) + motion.model.armature * a
 
 

@@ -38,6 +38,7 @@ def lagrangian_gradients(
 
 def gradients_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
     """`lagrangian_gradients` of a model in motion."""
+    motion = motion.computed("inertias", "velocities")
     model, topology, subspace = motion.model, motion.model.topology, motion.common.subspace
     momenta = motion.inertias.momentum(motion.velocities)
     weights = motion.inertias.momentum(-base_acceleration(model)[None])

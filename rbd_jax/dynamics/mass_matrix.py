@@ -45,6 +45,7 @@ def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:
     In the common frame composite inertias are sums, and a momentum is handed on by doing nothing. So what is left of the
     algorithm is to take the columns that count.
     """
+    motion = motion.computed("inertias")
     model, tree = motion.model, motion.model.topology.tree
     columns = model.topology.v_column[dofs]
     subspace = gather(motion.common.subspace, columns)
@@ -58,8 +59,9 @@ def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:
 
 def composite_inertias(motion: Motion) -> AnyInertia:
     """The inertia of all that each column moves, `I^c` (eq. 6.13): (n,)."""
-    own = at_last_column(motion.model, motion.inertias.parameters)
-    return motion.inertias.from_parameters(motion.model.topology.tree.subtree_sum(own))
+    inertias = motion.inertias
+    own = at_last_column(motion.model, inertias.parameters)
+    return inertias.from_parameters(motion.model.topology.tree.subtree_sum(own))
 
 
 def composite_momenta(motion: Motion) -> Float[Array, "n d"]:

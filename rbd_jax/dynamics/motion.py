@@ -1,7 +1,7 @@
 """A model in motion: what follows from a state, worked out once for all who ask.
 
-The algorithms of this room, constraints, forces and schemes are handed a `Motion` and never build frames themselves. What is
-asked for is computed then and kept, so the kinematics is traced once however much acts.
+The algorithms of this room, constraints, forces and schemes are handed a `Motion` and never build frames themselves. Whoever
+makes it has worked out what several of them need, so the kinematics is traced once however much acts.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.array import dot, gather, gather_or_zero, sum_rows
-from .._core.versions import get_opaque_trace_state
+from .._core.module import Module, changed
 from ..model import Model, at_time
 from ..model.lumping import moving_inertias
 from ..spatial import AnyInertia, AnyTransform, Transform, cross_motion
@@ -37,60 +36,44 @@ from .columns import at_last_column, from_columns, to_columns
 MASKED = 2048
 
 
-class _Kept:
-    """Values by name, each usable where it was computed.
+class _Derived(NamedTuple):
+    """How a property of a `Motion` is computed: the store that holds it, the properties that it needs, and from what."""
 
-    A value computed inside a loop, a branch or another function that JAX traces by itself has no meaning outside of it. One
-    made in the trace that the store belongs to is good everywhere, another one in its own trace only.
-    """
-
-    def __init__(self, values: dict[str, Any] | None = None):
-        self.home = get_opaque_trace_state()
-        self.values = {} if values is None else values
-        self.elsewhere: dict[str, tuple[Any, Any]] = {}
-
-    def find(self, name: str) -> Any:
-        """What is known here under a name, or None."""
-        if name in self.values:
-            return self.values[name]
-        made, value = self.elsewhere.get(name, (None, None))
-        return value if value is not None and made == get_opaque_trace_state() else None
-
-    def get(self, name: str, compute: Callable[[], Any]) -> Any:
-        value = self.find(name)
-        if value is not None:
-            return value
-        value, here = compute(), get_opaque_trace_state()
-        if here == self.home:
-            self.values[name] = value
-        else:
-            self.elsewhere[name] = here, value
-        return value
+    store: str
+    needs: tuple[str, ...]
+    compute: Callable[[Motion], Any]
 
 
-def _kept_in(store: str):
-    """A property of a `Motion` that is computed when it is first asked for and kept in one of its stores."""
+_DERIVED: dict[str, _Derived] = {}
+
+
+def _derived_in(store: str, *needs: str):
+    """A property of a `Motion`: what one of its stores holds, or else what is computed of other properties, which it needs."""
 
     def decorate(compute: Callable) -> property:
+        name = compute.__name__
+        _DERIVED[name] = _Derived(store, needs, compute)
+
         @functools.wraps(compute)
         def get(motion):
-            return getattr(motion, store).get(compute.__name__, lambda: compute(motion))
+            known = getattr(motion, store)
+            return known[name] if name in known else compute(motion.computed(*needs))
 
         return property(get)
 
     return decorate
 
 
-#: What depends on the configuration alone is shared by motions that differ in velocity; the rest is a motion's own.
-_of_configuration, _of_velocity = _kept_in("_of_q"), _kept_in("_of_v")
+#: What depends on the configuration alone stays as it is at another velocity.
+_of_configuration = functools.partial(_derived_in, "of_configuration")
+_of_velocity = functools.partial(_derived_in, "of_velocity")
 
 
-@jax.tree_util.register_pytree_node_class
-class Motion:
-    """A model in a state at a time. What follows from that is computed when it is first asked for, and kept.
+class Motion(Module):
+    """A model in a state at a time, and what was worked out of that: immutable, and a PyTree.
 
-    A PyTree, together with what it has computed so far: it can be handed to `jit`, `vmap` and the rest of JAX's
-    transformations. It may be asked inside a loop or a function that is differentiated, too.
+    Every property can be asked for. What an algorithm asks for more than once it has worked out first: `computed` gives the
+    motion that holds it, which is handed on.
 
     **Arguments**
 
@@ -107,6 +90,13 @@ class Motion:
     [-0.296  0.    -0.955]
     """
 
+    model: Model
+    q: Float[Array, "nq"]
+    v: Float[Array, "nv"]
+    time: Float[Array, ""]
+    of_configuration: dict[str, Any]
+    of_velocity: dict[str, Any]
+
     def __init__(
         self,
         model: Model,
@@ -118,79 +108,67 @@ class Motion:
         self.q = q
         self.v = jnp.zeros(model.nv, q.dtype) if v is None else v
         self.time = jnp.asarray(0 if time is None else time, q.dtype)
-        self._of_q, self._of_v = _Kept(), _Kept()
-
-    def tree_flatten(self):
-        return (self.model, self.q, self.v, self.time, self._of_q.values, self._of_v.values), None
-
-    @classmethod
-    def tree_unflatten(cls, _, children):
-        motion = object.__new__(cls)
-        motion.model, motion.q, motion.v, motion.time, of_q, of_v = children
-        motion._of_q, motion._of_v = _Kept(dict(of_q)), _Kept(dict(of_v))
-        return motion
+        self.of_configuration, self.of_velocity = {"common": CommonFrame.at(self.model, q)}, {}
 
     def with_velocity(self, v: Float[Array, "nv"], time: Float[Array, ""] | None = None) -> Motion:
-        """The same configuration at another velocity; what depends on the configuration alone is shared.
+        """The same configuration at another velocity, with what is known of the configuration.
 
         At another `time` only if nothing in the model moves by itself.
         """
-        other = object.__new__(Motion)
-        other.model, other.q, other.v, other.time = self.model, self.q, v, self.time if time is None else time
-        other._of_q, other._of_v = self._of_q, _Kept()
-        return other
+        return changed(self, v=v, time=self.time if time is None else time, of_velocity={})
 
     def with_armature(self, armature: Float[Array, "nv"]) -> Motion:
-        """The same motion of a model with another armature; nothing that a motion knows depends on that, and all is shared."""
-        other = self.with_velocity(self.v)
-        other.model, other._of_v = replace(self.model, armature=armature), self._of_v
-        return other
+        """The same motion of a model with another armature; nothing that a motion knows depends on that."""
+        return changed(self, model=replace(self.model, armature=armature))
 
     def with_friction(self, friction: Float[Array, "nv"]) -> Motion:
-        """The same motion of a model with other dry friction; all is shared, as `with_armature` has it."""
-        other = self.with_velocity(self.v)
-        other.model, other._of_v = replace(self.model, friction=friction), self._of_v
-        return other
-
-    def keep(self, name: str, compute: Callable[[], Any], *, velocity: bool = False) -> Any:
-        """What another room computes of this motion, kept with it under a name; with `velocity` if it depends on that too."""
-        return (self._of_v if velocity else self._of_q).get(name, compute)
-
-    def kept(self, name: str) -> Any:
-        """What was kept under a name that depends on the velocity, or None."""
-        return self._of_v.find(name)
-
-    def made_in(self, *traces) -> bool:
-        """Whether it was made in one of these traces, and what it knows has a meaning there."""
-        return self._of_q.home in traces and self._of_v.home in traces
+        """The same motion of a model with other dry friction; nothing that a motion knows depends on that."""
+        return changed(self, model=replace(self.model, friction=friction))
 
     def computed(self, *names: str) -> Motion:
-        """Itself, with these properties worked out here: a function that JAX traces by itself then has them from outside."""
+        """The same motion with these properties worked out."""
+        motion = self
         for name in names:
-            getattr(self, name)
-        return self
+            store, needs, compute = _DERIVED[name]
+            if name not in getattr(motion, store):
+                motion = motion.computed(*needs)
+                motion = motion._holding(store, name, compute(motion))
+        return motion
+
+    def known(self, name: str) -> Any:
+        """What another room has worked out of this motion under a name, or None."""
+        return self.of_configuration.get(name, self.of_velocity.get(name))
+
+    def knowing(self, name: str, compute: Callable[[Motion], Any], *, velocity: bool = False) -> Motion:
+        """The same motion with what another room works out of it, under a name; with `velocity` if that depends on v too."""
+        if self.known(name) is not None:
+            return self
+        return self._holding("of_velocity" if velocity else "of_configuration", name, compute(self))
+
+    def _holding(self, store: str, name: str, value: Any) -> Motion:
+        return changed(self, **{store: {**getattr(self, store), name: value}})
 
     def __repr__(self) -> str:
         return f"Motion of {self.model.name!r}: nq = {self.model.nq}, nv = {self.model.nv}"
 
     # Of the configuration.
 
-    @_of_configuration
+    @_of_configuration()
     def common(self) -> CommonFrame:
         """The tree in one common frame."""
         return CommonFrame.at(self.model, self.q)
 
-    @_of_configuration
+    @_of_configuration("common")
     def inertias(self) -> AnyInertia:
         """The inertia of every moving body in the common frame: (m,)."""
         return moving_inertias(self.model).placed(self.common.placements)
 
-    @_of_configuration
+    @_of_configuration("common")
     def frames(self) -> AnyTransform:
         """The frame of every body in the common frame of its tree: (nb,)."""
         return body_frames(self.model, self.common.placements)
 
-    @_of_configuration
+    @_of_configuration("common")
     def world_frames(self) -> AnyTransform:
         """The frame of every body in the world: (nb,)."""
         placements = self.common.placements
@@ -198,24 +176,24 @@ class Motion:
 
     # Of the velocity.
 
-    @_of_velocity
+    @_of_velocity("common")
     def column_velocities(self) -> Float[Array, "n d"]:
         """The velocity of what each column moves, in the common frame: `v_λ + S q̇ + σ` (eq. 5.14)."""
         own = self.common.subspace * to_columns(self.model, self.v)[:, None]
         own = own if self.common.drift is None else own + self.common.drift
         return self.model.topology.tree.path_sum(own)
 
-    @_of_velocity
+    @_of_velocity("column_velocities")
     def velocities(self) -> Float[Array, "m d"]:
         """The velocity of every moving body, in the common frame."""
         return gather(self.column_velocities, self.model.topology.last_column)
 
-    @_of_velocity
+    @_of_velocity("frames", "velocities")
     def twists(self) -> Float[Array, "nb d"]:
         """The velocity `[ω; v]` of every body, in its own frame."""
         return self.in_bodies(self.velocities)
 
-    @_of_velocity
+    @_of_velocity("velocities")
     def velocity_products(self) -> Float[Array, "n d"]:
         """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
         model, topology = self.model, self.model.topology
@@ -227,7 +205,7 @@ class Motion:
             product = product + self.common.placements.motion(own)
         return at_last_column(model, product)
 
-    @_of_velocity
+    @_of_velocity("velocities")
     def subspace_rates(self) -> Float[Array, "n d"]:
         """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
         model, topology = self.model, self.model.topology
@@ -244,7 +222,7 @@ class Motion:
             rates = rates + self.common.placements.gather(topology.column_owner).motion(own)
         return rates
 
-    @_of_velocity
+    @_of_velocity("frames", "velocity_products")
     def bias_accelerations(self) -> Float[Array, "nb d"]:
         """The acceleration `J̇ v` that every body has without `q̈`, in its own frame; gravity is not mixed in."""
         columns = self.model.topology.tree.path_sum(self.velocity_products)

@@ -145,7 +145,7 @@ def _run(rhs, motion: Motion, joint_terms, body_terms):
     """The solution, and how to solve again."""
     model, stiffer = motion.model, motion.model.armature + joint_terms
     if len(model.topology.mimic_joints):
-        motion.computed("common", "frames")
+        motion = motion.computed("common", "frames")
         units = jnp.eye(model.nv, dtype=motion.q.dtype)
         columns = jnp.swapaxes(jax.vmap(lambda dv: bodies_moved(motion, dv, "body"))(units), 0, 1)
         added = jnp.sum(matmul(columns, matmul(body_terms, transpose(columns))), axis=0)
@@ -168,7 +168,7 @@ def _about_moving_bodies(motion: Motion, body_terms):
 
 def _augmented_force(x, motion: Motion, joint_terms, body_terms):
     """The augmented matrix times x, by its definition."""
-    motion.computed("common", "frames", "inertias")
+    motion = motion.computed("common", "frames", "inertias")
     if x.ndim == 2:
         one = lambda column: _augmented_force(column, motion, joint_terms, body_terms)
         return jax.vmap(one, in_axes=1, out_axes=1)(x)

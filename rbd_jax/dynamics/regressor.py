@@ -31,7 +31,7 @@ def inverse_dynamics_regressor(
     >>> print(rbd.inverse_dynamics_regressor(model, q, v, a) @ parameters, rbd.inverse_dynamics(model, q, v, a))
     [18.084 13.169] [18.084 13.169]
     """
-    motion = Motion(model, q, v)
+    motion = Motion(model, q, v).computed("twists", "velocity_products")
     accelerations = gather(motion.biased_accelerations(a), model.topology.last_column)
     velocity, acceleration = motion.twists, motion.in_bodies(accelerations)
     forces = momentum_matrix(acceleration) + matmul(cross_force_matrix(velocity), momentum_matrix(velocity))

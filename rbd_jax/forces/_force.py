@@ -85,6 +85,10 @@ class Force(Attached):
     def stored_energy(self, motion: Motion) -> Float[Array, ""]:
         """The energy that the force keeps and gives back, from the configuration and its own state; zero where it keeps none."""
 
+    def placed(self, motion: Motion) -> Motion:
+        """The same motion with what several methods of this force ask of it worked out: by default how its bodies move."""
+        return motion.computed("twists") if self.bodies else motion
+
     def joint_resistance(self, motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]] | None:
         """Of a force that acts along each degree of freedom by itself, its damping `-∂tau/∂v` and its stiffness `-∂tau/∂q` there.
 
@@ -249,6 +253,11 @@ class Together(Force):
             if not isinstance(force, Force):
                 raise ValueError(f"Together: forces[{index}] is a {type(force).__name__}, not a Force")
         self.forces = forces
+
+    def placed(self, motion):
+        for force in self.forces:
+            motion = force.placed(motion)
+        return motion
 
     def generalized_force(self, motion):
         return sum((force.generalized_force(motion) for force in self.forces), jnp.zeros_like(motion.v))

@@ -325,10 +325,9 @@ class Tendons:
         layout = self.layout
         if layout is None:
             self.strings = None
-        elif some is None:  # worked out once for all who ask
-            self.strings = motion.keep("tendons", lambda: _strings(motion, layout), velocity=True)
         else:
-            self.strings = _strings(motion, layout)
+            known = motion.known("tendons") if some is None else None
+            self.strings = _strings(motion, layout) if known is None else known
 
     @property
     def lengths(self) -> Float[Array, "t"]:
@@ -375,6 +374,12 @@ class Tendons:
         forces = strings.pulls * gather(efforts, layout.owners)[:, None]
         wrenches = jnp.concatenate([cross(strings.arms, forces), forces], axis=-1)
         return sum_rows(wrenches, layout.rows, layout.size)
+
+
+def with_tendons(motion: Motion) -> Motion:
+    """The same motion with the strings among the tendons of its model worked out."""
+    layout = _Layout.of(motion.model, tendons_of(motion.model))
+    return motion.knowing("tendons", lambda motion: _strings(motion, layout), velocity=True)
 
 
 class _Layout(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .._core.array import pick
 from .._core.errors import UnknownNameError, suggest
+from .._core.module import Module
 from ..joints import Joint
 from ..loops import Constraint
 from ..spatial import AnyInertia, AnyTransform, Attached, planar
@@ -18,7 +17,7 @@ from .settings import Settings
 from .topology import Topology
 
 
-class Model(eqx.Module):
+class Model(Module):
     """A mechanism of rigid bodies in a tree, each attached to its parent by a joint (book table 4.3).
 
     Every field but the topology is an array and a leaf: differentiate with respect to it (book §5.5), batch over it with `vmap`,
@@ -66,10 +65,6 @@ class Model(eqx.Module):
     topology: Topology = eqx.field(static=True)
     attached: tuple[Attached, ...] = ()
     settings: Settings = eqx.field(static=True, default=Settings())
-
-    if not TYPE_CHECKING:
-        # Equinox flattens the module for every bound method that is asked for, and a model may carry hundreds of things.
-        __getattribute__ = object.__getattribute__
 
     @property
     def name(self) -> str:

@@ -319,8 +319,8 @@ def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
 
     def energy(model, time, q, v, own):
         system = TreeSystem(model=model, tau=jnp.zeros_like(v))
-        motion = system.motion(time, q, v)
-        stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
-        return energies_of(motion).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
+        here = system.evaluate(time, State(q, v, own))
+        stored = [force.stored_energy(here.motion) for force in here.elements]
+        return energies_of(here.motion).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
 
     return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own))

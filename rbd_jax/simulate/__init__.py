@@ -61,6 +61,8 @@ A scheme of your own:
 A system of your own:
 
 - `System`: what a scheme steps
+- `StepData`: a system in a state at a time: what a scheme is handed
+- `Accelerated`: how it accelerates there
 - `TreeSystem`: a `Model` as a system
 - `ReducedSystem`: a `ReducedModel` as a system
 - `system_of`: either of them
@@ -117,6 +119,8 @@ __all__ = [
     "Code",
     "first_failure",
     "System",
+    "StepData",
+    "Accelerated",
     "TreeSystem",
     "ReducedSystem",
     "system_of",
@@ -167,6 +171,7 @@ from .sensing import (
 )
 from .state import State as State
 from .step import step as step, step_derivatives as step_derivatives
+from .step_data import Accelerated as Accelerated, StepData as StepData
 from .stretches import Stretches as Stretches
 from .system import System as System
 from .systems import Simulated as Simulated, system_of as system_of

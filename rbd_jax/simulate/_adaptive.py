@@ -67,7 +67,7 @@ class Pair(NamedTuple):
         def rate(displacement, v):
             return system.chart_rate(state.q, displacement, v)
 
-        rates = stage_rates(system, time, state, dt, self.stages, rate)
+        rates, _ = stage_rates(system, time, state, dt, self.stages, rate)
         end, error = table((self.end, self.error), len(rates[0]))
         (off,), *missed = combined(error, rates, dt)
         return advanced(system, state, end, rates, dt), jnp.concatenate([off, *missed])
@@ -103,7 +103,9 @@ class AdaptiveScheme(Scheme):
         """The share of the interval to try first, and the error of the step before in units of the tolerance."""
         return jnp.ones_like(dt), jnp.ones_like(dt)
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        system, time, state = here.system, here.time, here.state
+
         # What the model and the forces hold becomes arguments, so that it can be differentiated by.
         def trial(state, time, dt):
             return self.pair.step(system, time, state, dt)
@@ -132,7 +134,7 @@ class AdaptiveScheme(Scheme):
     def within(self, system, time, state, new, dt, share):
         """The motion itself: an interval may be many steps long."""
         part = share * dt
-        there, _, _ = self.step(system, time, state, self.init(system, time, state, part), part)
+        there, _, _ = self.step(system.evaluate(time, state), self.init(system, time, state, part), part)
         return system.settled(time + part, there)
 
     def _search(self, attempt, memory, state, time, dt, constants):

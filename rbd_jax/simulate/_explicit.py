@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .scheme import SUCCESS, Scheme
+from .scheme import Scheme, code_of
 from .state import State
 from .system import System
 
@@ -53,12 +53,15 @@ class ExplicitRungeKutta(Scheme):
     def rate(self, system, q0, displacement, v):
         """The rate that later stages use, of a stage that moves at `v`."""
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        system, state = here.system, here.state
+
         def rate(displacement, v):
             return self.rate(system, state.q, displacement, v)
 
-        rates = stage_rates(system, time, state, dt, self.stages, rate)
-        return advanced(system, state, table((self.end,), len(rates[0]))[0], rates, dt), memory, SUCCESS
+        rates, unsolved = stage_rates(system, here.time, state, dt, self.stages, rate)
+        end = table((self.end,), len(rates[0]))[0]
+        return advanced(system, state, end, rates, dt), memory, code_of(unsolved)
 
     def step_and_rate(self, system, time, state, dt) -> tuple[State, State]:
         """The state after a step, and how it changes there: `q` of the rate is a velocity."""
@@ -67,28 +70,33 @@ class ExplicitRungeKutta(Scheme):
             return self.rate(system, state.q, displacement, v)
 
         # The end is one stage more of the same loop.
-        rates = stage_rates(system, time, state, dt, (*self.stages, self.end), rate)
+        rates, _ = stage_rates(system, time, state, dt, (*self.stages, self.end), rate)
         end = table((self.end,), len(rates[0]))[0]
         reached = advanced(system, state, end, rates, dt)
         return reached, State(reached.v, rates[1][-1], rates[2][-1])
 
 
 def stage_rates(system: System, time, state: State, dt, stages: tuple[Displacement, ...], rate):
-    """The rates of configuration, velocity and the forces' own states in all stages: (stages, size) each."""
+    """The rates of configuration, velocity and the forces' own states in all stages, (stages, size) each; and whether forces of
+    contact were searched for in vain in one, None where nothing was searched for."""
     count = len(stages) + 1
 
     # One loop over the stages compiles the dynamics once.
-    def stage(rates, row):
+    def stage(known, row):
+        rates, unsolved = known
         shares, own = row
         shares = jnp.asarray(shares, dt.dtype)
         now, then = advanced(system, state, shares, rates, dt), time + jnp.sum(shares) * dt
         first = dt * jnp.sum(shares[0][:, None] * rates[0], axis=0)
-        found = rate(first, now.v), system.acceleration(then, now), system.own_rate(then, now)
-        return tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates)), None
+        a, own_rate, failed = system.evaluate(then, now).accelerated()
+        found = rate(first, now.v), a, own_rate
+        rates = tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates))
+        return (rates, None if failed is None else unsolved | failed), None
 
     nothing = tuple(jnp.zeros((count, x.size), x.dtype) for x in (state.v, state.v, state.internal))
     rows = table(((), *stages), count), np.eye(count, dtype=bool)
-    return lax.scan(stage, nothing, rows)[0]
+    solved = jnp.zeros((), bool) if system.searches else None
+    return lax.scan(stage, (nothing, solved), rows)[0]
 
 
 def advanced(system: System, state: State, shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):

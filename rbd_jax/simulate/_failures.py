@@ -14,6 +14,7 @@ from .._core.array import is_known
 from .._core.failures import Failure, lost
 from .result import Result
 from .state import State
+from .step_data import StepData
 from .system import System
 from .trajectory import Trajectory
 
@@ -29,9 +30,20 @@ def broken(state: State) -> Int[Array, ""]:
     return jnp.where(_is_finite(state), fast, Result.NOT_FINITE)
 
 
-def opening(system: System, time, state: State) -> Float[Array, ""]:
+def split(
+    code: Int[Array, ""] | np.int32,
+) -> tuple[Int[Array, ""] | np.int32, Int[Array, ""] | np.int32 | None]:
+    """The code of a step as that of a failure and that of a doubt; None where it is known that there is no doubt."""
+    if is_known(code):
+        assert code != Result.CONTACTS_UNSOLVED
+        return code, None
+    doubt = code == Result.CONTACTS_UNSOLVED
+    return jnp.where(doubt, Result.SUCCESS, code), jnp.where(doubt, code, Result.SUCCESS)
+
+
+def opening(here: StepData) -> Float[Array, ""]:
     """By how much the constraint is open that is most: an angle in rad, a length as a share of the mechanism's reach."""
-    gaps = jnp.abs(system.constraint_residual(time, state.q)) / system.constraint_scales.astype(state.q.dtype)
+    gaps = jnp.abs(here.constraint_residual()) / here.system.constraint_scales.astype(here.q.dtype)
     return lax.stop_gradient(jnp.max(gaps, initial=0))
 
 

@@ -72,12 +72,11 @@ def implicit_stage(
         return step, State(system.move(state.q, step), system.chart_velocity(state.q, step, rate), own_end)
 
     def equations(rate, own_end, multipliers):
-        _, end = placed(rate, own_end)
-        missing = system.residual(time, end, (end.v - velocity) / span)
+        end = system.evaluate(time, placed(rate, own_end)[1]).prepared()
         return (
-            missing - system.constraint_force(time, end.q, multipliers),
-            own_end - own - span * system.own_rate(time, end),
-            system.constraint_gap(time, end.q, span, lambda: system.constraint_velocity(time, end.q, end.v)),
+            end.residual((end.v - velocity) / span) - end.constraint_force(multipliers),
+            own_end - own - span * end.own_rate(),
+            end.constraint_gap(span, end.constraint_velocity),
         )
 
     (rate, own_end, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)

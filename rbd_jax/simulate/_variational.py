@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 from ._implicit import solve_motion
 from .scheme import Scheme
 from .state import State
-from .system import System
+from .step_data import StepData
 
 
 class Variational(Scheme):
@@ -36,39 +36,42 @@ class Variational(Scheme):
     closes_loops = True
 
     @abc.abstractmethod
-    def missing(self, system: System, time, start: State, end: State, dt, momentum) -> Float[Array, "nv"]:
-        """`dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)`: zero where the step starts with the momentum."""
+    def missing(
+        self, start: StepData, end: State, dt, momentum
+    ) -> tuple[Float[Array, "nv"], Float[Array, "own"]]:
+        """`dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)`, zero where the step starts with the momentum; and the mean rate of the states
+        that forces have themselves."""
 
     @abc.abstractmethod
-    def end_momentum(self, system: System, time, start: State, end: State, dt) -> Float[Array, "nv"]:
+    def end_momentum(self, start: StepData, end: State, dt) -> Float[Array, "nv"]:
         """`D2 L_d + F1`."""
 
-    @abc.abstractmethod
-    def own_rate(self, system: System, time, start: State, end: State, dt) -> Float[Array, "own"]:
-        """The mean rate of the states that forces have themselves."""
+    def step(self, here, memory, dt):
+        system, time, state = here.system, here.time, here.state
+        before, here = here.momentum(), here.prepared()
 
-    def step(self, system, time, state, memory, dt):
-        before = system.momentum(time, state.q, state.v)
+        def ends(v, own) -> tuple[StepData, State]:
+            return here.with_velocity(v), State(system.move(state.q, dt * v), v, own)
 
-        def ends(v, own):
-            return State(state.q, v, state.internal), State(system.move(state.q, dt * v), v, own)
+        def gap(start: StepData, end: State):
+            there = system.evaluate(time + dt, end).prepared()
+            # Of constraints that hold velocities alone, their rate with the mean velocity: the mean of that at both ends.
+            return there.constraint_gap(
+                dt, lambda: (start.constraint_velocity() + there.constraint_velocity()) / 2
+            )
 
         def equations(v, own, multipliers):
             start, end = ends(v, own)
-            momentum = before + dt * system.constraint_force(time, state.q, multipliers)
+            momentum = before + dt * start.constraint_force(multipliers)
+            missing, rate = self.missing(start, end, dt, momentum)
             return (
-                self.missing(system, time, start, end, dt, momentum) / dt,
-                own - state.internal - dt * self.own_rate(system, time, start, end, dt),
-                system.constraint_gap(time + dt, end.q, dt, lambda: self._slip(system, time, start, end, dt)),
+                missing / dt,
+                own - state.internal - dt * rate,
+                gap(start, end) if system.constraint_rows else multipliers,
             )
 
         (mean, own, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)
         start, end = ends(mean, own)
-        after = self.end_momentum(system, time, start, end, dt)
-        v = system.admissible(time + dt, end.q, system.velocity(time + dt, end.q, after))
+        there = system.evaluate(time + dt, end)
+        v = there.admissible(there.velocity(self.end_momentum(start, end, dt)))
         return State(end.q, v, own), memory, code
-
-    def _slip(self, system: System, time, start: State, end: State, dt):
-        """Of constraints that hold velocities alone, their rate with the mean velocity: the mean of that at both ends."""
-        first = system.constraint_velocity(time, start.q, start.v)
-        return (first + system.constraint_velocity(time + dt, end.q, start.v)) / 2

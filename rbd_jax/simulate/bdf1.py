@@ -19,7 +19,8 @@ class BDF1(Scheme):
     closes_loops = True
     stiff = True
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        state = here.state
         still = jnp.zeros_like(state.v)
-        end, _, code = implicit_stage(system, time + dt, state, still, state.v, state.internal, dt)
+        end, _, code = implicit_stage(here.system, here.time + dt, state, still, state.v, state.internal, dt)
         return end, memory, code

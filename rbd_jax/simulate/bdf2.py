@@ -38,9 +38,10 @@ class BDF2(Scheme):
         v, own = (a + share * (b - a) for a, b in ((state.v, stage.v), (state.internal, stage.internal)))
         return share * step, v, own, span, code
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        system, state = here.system, here.state
         *constants, earlier = memory
-        end, _, code = implicit_stage(system, time + dt, state, *constants)
+        end, _, code = implicit_stage(system, here.time + dt, state, *constants)
         back = system.difference(end.q, state.q)
         v, own = ((4 * b - a) / 3 for a, b in ((state.v, end.v), (state.internal, end.internal)))
         memory = -back / 3, v, own, 2 * dt / 3, jnp.zeros_like(earlier)

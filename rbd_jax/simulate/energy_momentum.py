@@ -60,31 +60,29 @@ class EnergyMomentum(Scheme):
             )
         return ()
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        system, time, state = here.system, here.time, here.state
         size, middle, held = state.v.size, time + dt / 2, system.holonomic.all()
-        before = system.momentum(time, state.q, state.v)
+        before = here.momentum()
 
         def at_point(place, mean, after, own, multipliers):
             """At one point of the path: the velocity of the momentum, the force, and the rate of the forces' own states."""
-            here = State(
+            reached = State(
                 system.move(state.q, place * dt * mean), mean, state.internal + place * (own - state.internal)
             )
-            v = system.solve_mass_matrix(middle, here.q, before + place * (after - before))
-            force = system.lagrangian_gradients(middle, here.q, v)[0] + system.force(middle, here)
-            slip = () if held else system.constraint_velocity(middle, here.q, mean)
-            return (
-                v,
-                force + system.constraint_force(middle, here.q, multipliers),
-                system.own_rate(middle, here),
-                slip,
-            )
+            there = system.evaluate(middle, reached).prepared()
+            v = there.solve_mass_matrix(before + place * (after - before))
+            force = there.with_velocity(v).lagrangian_gradients()[0] + there.force()
+            slip = () if held else there.constraint_velocity()
+            return v, force + there.constraint_force(multipliers), there.own_rate(), slip
 
         def equations(velocities, own, multipliers, points=POINTS):
             places, weights = (jnp.asarray(x, state.v.dtype) for x in np.polynomial.legendre.leggauss(points))
             places, weights = (places + 1) / 2, weights[:, None] / 2
             mean, last = velocities[:size], velocities[size:]
             half, end = dt / 2 * mean, system.move(state.q, dt * mean)
-            after = system.momentum(middle, end, last)
+            ended = system.evaluate(time + dt, State(end, last, own))
+            after = ended.momentum()
             on_path = jax.vmap(at_point, in_axes=(0, None, None, None, None))
             averaged = on_path(places, mean, after, own, multipliers)
             velocity, force, rate, slip = jax.tree.map(lambda x: jnp.sum(weights * x, axis=0), averaged)
@@ -95,7 +93,7 @@ class EnergyMomentum(Scheme):
             momenta = jnp.stack([after, 2 * before, dt * force - before])
             last, first, pushed = jax.vmap(system.chart_velocity_transposed)(*points, momenta)
             missing = (last - first - pushed) / dt
-            closed = system.constraint_gap(time + dt, end, dt, lambda: slip)
+            closed = ended.constraint_gap(dt, lambda: slip)
             return jnp.concatenate([mean - velocity, missing]), own - state.internal - dt * rate, closed
 
         guess = jnp.concatenate([state.v, state.v])

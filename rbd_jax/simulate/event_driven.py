@@ -59,9 +59,10 @@ class EventDriven(Scheme):
                 "rbd.RungeKutta4()"
             )
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        system, time, state = here.system, here.time, here.state
         if not system.jumps:
-            return recomputed(self.scheme.step)(system, time, state, memory, dt)
+            return recomputed(lambda state: self._steps(system, time, state, dt))(state)
 
         @recomputed
         def phase(at, number):
@@ -74,13 +75,17 @@ class EventDriven(Scheme):
         return end, memory, jnp.where(missed, Result.TOO_MANY_EVENTS, Result.SUCCESS).astype(jnp.int32)
 
     def within(self, system, time, state, new, dt, share):
-        return self.step(system, time, state, (), share * dt)[0]
+        return self.step(system.evaluate(time, state), (), share * dt)[0]
+
+    def _steps(self, system: System, time, state: State, dt):
+        """A step of the scheme."""
+        return self.scheme.step(system.evaluate(time, state), (), dt)
 
     def _to_event(self, system: System, time, dt, last, state: State, since, missed):
         """The state at the next event, before what happens there, or at the end of the step; how far that is, and whether the
         event was passed over, as after the `last` that is looked for."""
         now, left = time + since, dt - since
-        moving, state = system.phase_from(now, state)
+        moving, state = system.evaluate(now, state).begun()
         # The search is not differentiated.
         search = self._search(*lax.stop_gradient((moving, now, state, left)), last)
         span, which = remembered(lax.stop_gradient(search))
@@ -98,17 +103,19 @@ class EventDriven(Scheme):
 
         def trial(k, found):
             span, which, rate = found
-            reached = self.scheme.step(moving, now, first, (), span)[0]
-            here = moving.until(now + span, reached)
+            reached = self._steps(moving, now, first, span)[0]
+            guards = moving.evaluate(now + span, reached).until()
 
             def looked():
-                inside = lambda s: moving.until(now + s * whole, between(moving, first, reached, whole, s))
-                share, which, rate = _first(inside, here, jnp.ones_like(span))
+                def inside(s):
+                    return moving.evaluate(now + s * whole, between(moving, first, reached, whole, s)).until()
+
+                share, which, rate = _first(inside, guards, jnp.ones_like(span))
                 some = which >= 0
                 return jnp.where(some, share, 1) * whole, which, jnp.where(some, rate, -1) / whole
 
             def nearer():
-                moved = span - here[which] / jnp.where(rate < 0, rate, -jnp.inf)
+                moved = span - guards[which] / jnp.where(rate < 0, rate, -jnp.inf)
                 return jnp.where((which >= 0) & ~last, jnp.clip(moved, 0, whole), span), which, rate
 
             return lax.cond(k == 0, looked, nearer)
@@ -155,7 +162,7 @@ def _at_event(moving: System, time, reached: State, rate: State, which, happens)
 @_at_event.defjvp
 def _at_event_jvp(primals, tangents):
     moving, time, reached, rate, which, happens = primals
-    guard = lambda moving, time, reached: moving.until(time, reached)[which]
+    guard = lambda moving, time, reached: moving.evaluate(time, reached).until()[which]
 
     def onward(later):
         q = moving.move(reached.q, later * rate.q)

@@ -43,10 +43,11 @@ class GeneralizedAlpha(Scheme):
             )
 
     def init(self, system, time, state, dt):
-        rates = system.acceleration(time, state), system.own_rate(time, state)
+        rates = system.evaluate(time, state).accelerated()[:2]
         return rates, rates
 
-    def step(self, system, time, state, memory, dt):
+    def step(self, here, memory, dt):
+        system, time, state = here.system, here.time, here.state
         true, own = memory
         rho = self.rho_infinity
         alpha_m, alpha_f = (2 * rho - 1) / (rho + 1), rho / (rho + 1)
@@ -64,8 +65,7 @@ class GeneralizedAlpha(Scheme):
             rate_true, rate_own = rates(state.internal, z, true[1], own[1])
             step = dt * state.v + dt**2 * ((0.5 - beta) * own[0] + beta * next_own)
             if shift.size:
-                push = system.constraint_force(time, state.q, shift)
-                step = step + dt * system.solve_mass_matrix(time, state.q, push)
+                step = step + dt * here.solve_mass_matrix(here.constraint_force(shift))
             return system.move(state.q, step), (next_true, rate_true), (next_own, rate_own)
 
         end, rows = time + dt, system.constraint_rows
@@ -73,13 +73,13 @@ class GeneralizedAlpha(Scheme):
         def equations(v, z, multipliers):
             forces, shift = multipliers[:rows], multipliers[rows:]
             q, (acceleration, rate), _ = advanced(v, z, shift)
-            there = State(q, v, z)
-            missing = system.residual(end, there, acceleration) - system.constraint_force(end, q, forces)
-            slip = lambda: system.constraint_velocity(end, q, v)
-            open_by = system.constraint_gap(end, q, dt, slip)
+            there = system.evaluate(end, State(q, v, z)).prepared()
+            missing = there.residual(acceleration) - there.constraint_force(forces)
+            open_by = there.constraint_gap(dt, there.constraint_velocity)
             if self.stabilized:  # what holds velocities alone is held by the forces
-                open_by = jnp.concatenate([open_by, jnp.where(system.holonomic, slip(), shift)])
-            return missing, dt * (rate - system.own_rate(end, there)), open_by
+                slip = there.constraint_velocity()
+                open_by = jnp.concatenate([open_by, jnp.where(system.holonomic, slip, shift)])
+            return missing, dt * (rate - there.own_rate()), open_by
 
         unknowns = rows * (1 + self.stabilized)
         (v, z, multipliers), code = solve_motion(equations, (state.v, state.internal), unknowns)

@@ -21,21 +21,21 @@ class ImplicitMidpoint(Scheme):
     closes_loops = True
     stiff = True
 
-    def step(self, system, time, state, memory, dt):
-        middle = time + dt / 2
+    def step(self, here, memory, dt):
+        system, state, held = here.system, here.state, here.system.constraint_rows > 0
+
+        def ended(v, own):
+            return system.evaluate(here.time + dt, State(system.move(state.q, dt * v), v, own))
 
         def equations(v, own, multipliers):
-            here = State(system.move(state.q, dt / 2 * v), v, (state.internal + own) / 2)
-            missing = system.residual(middle, here, 2 * (v - state.v) / dt)
-            end = system.move(state.q, dt * v)
+            reached = State(system.move(state.q, dt / 2 * v), v, (state.internal + own) / 2)
+            middle = system.evaluate(here.time + dt / 2, reached).prepared()
             return (
-                missing - system.constraint_force(middle, here.q, multipliers),
-                own - state.internal - dt * system.own_rate(middle, here),
-                system.constraint_gap(
-                    time + dt, end, dt, lambda: system.constraint_velocity(middle, here.q, v)
-                ),
+                middle.residual(2 * (v - state.v) / dt) - middle.constraint_force(multipliers),
+                own - state.internal - dt * middle.own_rate(),
+                ended(v, own).constraint_gap(dt, middle.constraint_velocity) if held else multipliers,
             )
 
         (v, own, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)
-        end = system.move(state.q, dt * v)
-        return State(end, system.admissible(time + dt, end, 2 * v - state.v), own), memory, code
+        end, last = system.move(state.q, dt * v), 2 * v - state.v
+        return State(end, ended(v, own).admissible(last) if held else last, own), memory, code

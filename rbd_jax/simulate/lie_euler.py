@@ -1,6 +1,6 @@
 """The explicit Euler scheme on the manifold."""
 
-from .scheme import SUCCESS, Scheme
+from .scheme import Scheme, code_of
 from .state import State
 
 
@@ -13,7 +13,7 @@ class LieEuler(Scheme):
     [-0.524]
     """
 
-    def step(self, system, time, state, memory, dt):
-        v = state.v + dt * system.acceleration(time, state)
-        own = state.internal + dt * system.own_rate(time, state)
-        return State(system.move(state.q, dt * state.v), v, own), memory, SUCCESS
+    def step(self, here, memory, dt):
+        a, rate, unsolved = here.accelerated()
+        moved = State(here.system.move(here.q, dt * here.v), here.v + dt * a, here.state.internal + dt * rate)
+        return moved, memory, code_of(unsolved)

@@ -11,6 +11,7 @@ from .._core.newton import solve_redundant
 from ._resistance import Resistance, resisted
 from .scheme import SUCCESS, Scheme
 from .state import State
+from .step_data import StepData
 
 
 class LinearlyImplicitEuler(Scheme):
@@ -37,18 +38,18 @@ class LinearlyImplicitEuler(Scheme):
     baumgarte: float | None = eqx.field(static=True, default=None)
     prescribed: tuple[str, ...] = eqx.field(static=True, default=())
 
-    def step(self, system, time, state, memory, dt):
-        q, v, own = state.q, state.v, state.internal
+    def step(self, here, memory, dt):
+        system, q, v, own = here.system, here.q, here.v, here.state.internal
         nothing = jnp.zeros_like(v)
 
         def acting(step, v, own):
-            now = State(system.move(q, step), v, own)
-            return system.force(time, now, friction=False), system.own_rate(time, now)
+            moved = system.evaluate(here.time, State(system.move(q, step), v, own))
+            return moved.force(friction=False), moved.own_rate()
 
         (stiffness, by_v), (rate_by_q, rate_by_v) = jax.jacfwd(acting, (0, 1))(nothing, v, own)
-        inertia, rate = system.mass_matrix(time, q), system.own_rate(time, state)
+        inertia, rate = here.mass_matrix(), here.own_rate()
         left = inertia - dt * by_v - dt**2 * stiffness
-        missing = system.residual(time, state, nothing, friction=False)
+        missing = here.residual(nothing, friction=False)
         right = matvec(inertia, v) - dt * (matvec(by_v, v) + missing)
         along = dt * rate_by_q + rate_by_v
         if own.size:
@@ -59,8 +60,8 @@ class LinearlyImplicitEuler(Scheme):
             felt = dt * matmul(by_own, follow)
             left = left - matmul(felt, along)
             right = right + matvec(felt, rate - matvec(rate_by_v, v))
-        closing, wanted = self._closing(system, time, q, dt, nothing)
-        friction, joints = system.friction(time, state, dt)
+        closing, wanted = self._closing(here, dt)
+        friction, joints = here.friction(dt)
         speeds = matvec(joints, v)
         none = jnp.zeros_like(speeds)
         resistance = Resistance(speeds, none, none, none, friction, dt)
@@ -72,19 +73,20 @@ class LinearlyImplicitEuler(Scheme):
         if own.size:
             own = own + matvec(follow, rate + matvec(along, end) - matvec(rate_by_v, v))
             if (held := system.frictional_own).any():
-                own = jnp.where(held, system.own_after(time, state, end, dt), own)
+                own = jnp.where(held, here.own_after(end, dt), own)
         return State(system.move(q, dt * end), end, own), memory, SUCCESS
 
-    def _closing(self, system, time, q, dt, nothing):
+    def _closing(self, here: StepData, dt):
         """What the velocity at the end of the step is to satisfy: that of the led joints, and that loops close."""
+        system, nothing = here.system, jnp.zeros_like(here.v)
         led = system.dof(self.prescribed)
         rows = jnp.eye(nothing.size, dtype=nothing.dtype)[led]
         if not system.constraint_rows:
             return rows, system.tau[led]
         gain = 1 / dt if self.baumgarte is None else jnp.asarray(self.baumgarte, nothing.dtype)
-        drift = gain * system.constraint_residual(time, q) + system.constraint_velocity(time, q, nothing)
+        drift = gain * here.constraint_residual() + here.with_velocity(nothing).constraint_velocity()
         # What the controls of led joints add to the force, their multipliers take away.
-        rows = jnp.concatenate([system.constraint_jacobian(time, q), rows])
+        rows = jnp.concatenate([here.constraint_jacobian(), rows])
         return rows, jnp.concatenate([-drift, system.tau[led]])
 
 

@@ -8,14 +8,16 @@ from dataclasses import replace
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._core.module import changed
 from ..contact.compliant import Compliant
 from ..contact.contacts import Contacts, contacts_of, joined, without_pairs
 from ..contact.law import Reaction
-from ..dynamics import ExternalForces
+from ..dynamics import ExternalForces, Motion
 from ..forces.actuators import Drive
 from ..sensors.sensing import Loads
 from .state import State
-from .tree_system import Moved, TreeSystem, moved
+from .tree_step import Moved
+from .tree_system import TreeSystem
 
 
 class TreeLoads(Loads):
@@ -27,23 +29,29 @@ class TreeLoads(Loads):
     """
 
     def __init__(self, system: TreeSystem, time, state: State, f_ext: ExternalForces = None, dt=None):
-        self.state, self.f_ext, self.dt = state, f_ext, dt
-        motion = system.motion(time, state.q, state.v)
-        self.system, self.motion = system.loaded(motion, state, dt, f_ext)
+        self.f_ext, self.dt = f_ext, dt
+        here = system.evaluate(time, state).prepared()
+        here = changed(here, motion=here.motion.computed("world_frames", "twists"))
+        self.here = here.loaded(dt, f_ext)
+
+    @property
+    def motion(self) -> Motion:
+        """The model in motion."""
+        return self.here.motion
 
     @functools.cached_property
     def _moved(self) -> Moved:
-        return moved(self.motion, self.state, self.system, self.dt, self.f_ext)
+        return self.here.moved(self.dt, self.f_ext)
 
     @property
     def reaction(self) -> Reaction | None:
         """What the contact law of the model does; None where it has none."""
-        return self._moved.reaction if self.system.searches else None
+        return self._moved.reaction if self.here.system.searches else None
 
     @property
     def contacts(self) -> Contacts:
         """The contacts of the model, with their forces, and those of its compliant ones; zero where nothing acts."""
-        compliant = [force for force in self.system.holding(self.state) if isinstance(force, Compliant)]
+        compliant = [force for force in self.here.elements if isinstance(force, Compliant)]
         of_each = [force.contacts(self.motion) for force in compliant]
         if self.reaction is not None:
             return joined(replace(self.reaction.contacts, force=self.reaction.pushes), *of_each)
@@ -65,8 +73,9 @@ class TreeLoads(Loads):
     @property
     def driving(self) -> Float[Array, "nv"]:
         """The generalized force that drives its joints: `tau` and what the actuators do."""
-        return self.system.tau + sum(
-            (drive.generalized_force(self.motion) for drive in self._drives), jnp.zeros_like(self.system.tau)
+        return self.here.system.tau + sum(
+            (drive.generalized_force(self.motion) for drive in self._drives),
+            jnp.zeros_like(self.here.system.tau),
         )
 
     @property
@@ -78,9 +87,9 @@ class TreeLoads(Loads):
     @property
     def _drives(self) -> list[Drive]:
         """The actuators of the model: all of them in one."""
-        return [force for force in self.system.holding(self.state) if isinstance(force, Drive)]
+        return [force for force in self.here.elements if isinstance(force, Drive)]
 
     @functools.cached_property
     def joint_wrenches(self) -> Float[Array, "nb 6"]:
         """What its joints transmit. What force elements and constraints do to bodies is counted, what acts along joints not."""
-        return self.system.wrenches(self.motion, self.state, self._moved, self.f_ext)
+        return self.here.wrenches(self._moved, self.f_ext)

@@ -15,19 +15,16 @@ class Rattle(Variational):
     [-0.499] 0
     """
 
-    def missing(self, system, time, start, end, dt, momentum):
-        v = start.v
-        by_q0, by_v0 = system.lagrangian_gradients(time, start.q, v)
-        by_v1 = system.momentum(time + dt, end.q, v)
-        kicked = momentum + dt / 2 * (by_q0 + system.force(time, start))
-        return (by_v0 + by_v1) / 2 - system.chart_velocity_transposed(end.q, -dt * v, kicked)
+    def missing(self, start, end, dt, momentum):
+        start, v = start.prepared(), start.v
+        by_q0, by_v0 = start.lagrangian_gradients()
+        kicked = momentum + dt / 2 * (by_q0 + start.force())
+        there = start.system.evaluate(start.time + dt, end)
+        by_v1, rate = there.momentum(), (start.own_rate() + there.own_rate()) / 2
+        return (by_v0 + by_v1) / 2 - start.system.chart_velocity_transposed(end.q, -dt * v, kicked), rate
 
-    def end_momentum(self, system, time, start, end, dt):
-        v = start.v
-        by_v0 = system.momentum(time, start.q, v)
-        by_q1, by_v1 = system.lagrangian_gradients(time + dt, end.q, v)
-        carried = system.chart_rate_transposed(start.q, dt * v, (by_v0 + by_v1) / 2)
-        return carried + dt / 2 * (by_q1 + system.force(time + dt, end))
-
-    def own_rate(self, system, time, start, end, dt):
-        return (system.own_rate(time, start) + system.own_rate(time + dt, end)) / 2
+    def end_momentum(self, start, end, dt):
+        there = start.system.evaluate(start.time + dt, end).prepared()
+        by_q1, by_v1 = there.lagrangian_gradients()
+        carried = start.system.chart_rate_transposed(start.q, dt * start.v, (start.momentum() + by_v1) / 2)
+        return carried + dt / 2 * (by_q1 + there.force())

@@ -16,15 +16,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.array import matvec, vecmat
+from .._core.module import changed
 from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
-from ..contact.law import Free, JumpingLaw, contact_law
-from ..dynamics import Motion, kinetic_energy
+from ..contact.law import Free, JumpingLaw, Reaction, contact_law
+from ..dynamics import kinetic_energy
 from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
 from ._resistance import Resistance, resisted
 from .state import State
+from .step_data import Accelerated, StepData
 from .system import System
+from .tree_step import TreeStep
 from .tree_system import Acting, TreeSystem
 
 
@@ -55,42 +58,9 @@ class ReducedSystem(System):
     def searches(self):
         return self.whole.searches
 
-    def contact_doubts(self, time, state, first):
-        if contact_law(self.reduced.model) is None:
-            return None
-        return self.whole.doubts_of(self.moving(time, state.q, state.v)[1], first)
-
-    def with_guess(self, acceleration):
-        other = super().with_guess(acceleration)
-        vars(other)["_searched"] = self._searched
-        return other
-
-    def unsolved(self, time, state):
-        known = self._searched.get("last")
-        return known[1] if known and known[0] is state.v else None
-
     @property
     def jumps(self):
         return self.whole.jumps
-
-    def phase_from(self, time, state):
-        law = contact_law(self.reduced.model)
-        if not isinstance(law, JumpingLaw):
-            return self, state
-        at, motion = self.moving(time, state.q, state.v)
-        phase, moved, v = law.begun(motion, state.v, at)
-        return replace(self, phase=phase), State(self.move(state.q, moved), v, state.own)
-
-    def until(self, time, state):
-        law = contact_law(self.reduced.model)
-        if not isinstance(law, JumpingLaw):
-            return super().until(time, state)
-        return law.until(self.moving(time, state.q, state.v)[1], self.phase)
-
-    @property
-    def _searched(self) -> dict:
-        """The velocities at which the forces of contact were last searched for, and whether in vain."""
-        return vars(self).setdefault("_searched", {})  # pyright: ignore[reportArgumentType]
 
     @property
     def whole(self) -> TreeSystem:
@@ -98,14 +68,6 @@ class ReducedSystem(System):
         still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
         system = TreeSystem(model=self.reduced.model, tau=still, forces=self.forces, u=self.u)
         return replace(system, overlaps=self.overlaps, rubs=self.rubs)
-
-    def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
-        """How the tree depends on the variables, and the tree in motion."""
-        at = self.reduced.at(y, y_rate)
-        return at, Motion(self.reduced.model, at.q, at.v, time)
-
-    def motion(self, time, q, v=None):
-        return self.moving(time, q, jnp.zeros_like(q) if v is None else v)[1]
 
     @property
     def name(self):
@@ -135,86 +97,24 @@ class ReducedSystem(System):
             "ReducedModel"
         )
 
-    def _force(self, at: Closure, motion: Motion, state: State, friction: bool = True):
-        force = self.tau + vecmat(self.whole.applied(motion, state, friction), at.jacobian)
-        return force + self._reaction(at, motion, state, force)
-
-    def _reaction(
-        self, at: Closure, motion: Motion, state: State, force, resistance: Resistance | None = None
-    ):
-        """What the contact law of the model does along the variables, where all other forces are these.
-
-        - `resistance`: what resists along the joints in the step that is being made, if one is.
-        """
-        law, model = contact_law(motion.model), motion.model
-        if law is None:
-            return jnp.zeros_like(force)
-        numbers = law.prepared(model) if self.law_numbers is None else self.law_numbers
-        missing = force - vecmat(recursive_newton_euler(motion, at.bias), at.jacobian)
-        added = None if resistance is None else resistance.added
-        step = None if resistance is None else resistance.step
-        free = Free(lambda: reduced_acceleration(motion, at, force), missing, added)
-        reaction = law.reaction(motion, free, numbers, step, self.guess, at, self.phase)
-        self._searched["last"] = state.v, ~reaction.converged
-        return reaction.force
-
-    def force(self, time, state, friction=True):
-        return self._force(*self.moving(time, state.q, state.v), state, friction)
-
-    def friction(self, time, state, step):
-        at, motion = self.moving(time, state.q, state.v)
-        return self.whole.joint_friction(motion, state, step), at.jacobian
-
-    def own_rate(self, time, state):
-        return self.whole.own_rates(self.moving(time, state.q, state.v)[1], state)
-
-    def own_after(self, time, state, v, step):
-        at, motion = self.moving(time, state.q, state.v)
-        # That of the joints, as they accelerate in the step.
-        v = motion.v + matvec(at.jacobian, v - state.v) + step * at.bias
-        return self.whole.own_states_after(motion, state, v, step)
-
     @property
     def frictional_own(self):
         return self.whole.frictional_own
 
-    def acceleration(self, time, state, step=None):
-        at, motion = self.moving(time, state.q, state.v)
-        if step is None:
-            return reduced_acceleration(motion, at, self._force(at, motion, state))
-        motion.computed("velocities", "velocity_products", "inertias")
-        force, resistance = self.tau, self.whole.resistance(motion, state, step)
-        if self.searches:
-            all_else = force + vecmat(self.whole.applied(motion, state, step=step), at.jacobian)
-            force = force + self._reaction(at, motion, state, all_else, resistance)
-        return resisted(_accelerated, (motion, at, force), resistance)
-
-    def residual(self, time, state, a, friction=True):
-        at, motion = self.moving(time, state.q, state.v)
-        needed = recursive_newton_euler(motion, matvec(at.jacobian, a) + at.bias)
-        return vecmat(needed, at.jacobian) - self._force(at, motion, state, friction)
-
-    def lagrangian_gradients(self, time, q, v):
-        at, motion = self.moving(time, q, v)
-
-        def energy(q, v):
-            at = self.reduced.at(q, v)
-            return kinetic_energy(motion.model, at.q, at.v)
-
-        by_q, by_v = jax.grad(energy, argnums=(0, 1))(q, v)
-        return by_q - vecmat(weight(motion), at.jacobian), by_v
-
-    def mass_matrix(self, time, q):
-        at, motion = self.moving(time, q, jnp.zeros_like(q))
-        return reduced_inertia(motion, at.jacobian)
-
-    def solve_mass_matrix(self, time, q, momentum):
-        return jnp.linalg.solve(self.mass_matrix(time, q), momentum)
+    def motion(self, time, q, v=None):
+        at = self.reduced.at(q, jnp.zeros_like(q) if v is None else v)
+        return self.whole.motion(time, at.q, at.v)
 
     def singular(self, time, q, step):
-        at, motion = self.moving(time, q, jnp.zeros_like(q))
-        motion = motion.with_armature(motion.model.armature + step * motion.model.damping)
-        return singular_matrix(reduced_inertia(motion, at.jacobian))
+        at = self.reduced.at(q, jnp.zeros_like(q))
+        motion = self.whole.motion(time, at.q, at.v)
+        stiffer = motion.with_armature(motion.model.armature + step * motion.model.damping)
+        return singular_matrix(reduced_inertia(stiffer, at.jacobian))
+
+    def evaluate(self, time, state):
+        at = self.reduced.at(state.q, state.v)
+        whole = self.whole.evaluate(time, State(at.q, at.v, state.own))
+        return ReducedStep(self, time, state, whole.motion, at, whole)
 
     def move(self, q, step):
         return q + step
@@ -232,23 +132,137 @@ class ReducedSystem(System):
     def constraint_rows(self):
         return 0
 
-    def constraint_residual(self, time, q):
-        return jnp.zeros(0, q.dtype)
-
-    def constraint_velocity(self, time, q, v):
-        return jnp.zeros(0, q.dtype)
-
-    def constraint_jacobian(self, time, q):
-        return jnp.zeros((0, q.size), q.dtype)
-
-    def constraint_force(self, time, q, multipliers):
-        return jnp.zeros_like(q)
-
-    def admissible(self, time, q, v):
-        return v
-
     def settled(self, time, state):
         return state
+
+
+class ReducedStep(StepData):
+    """A `ReducedSystem` in a state at a time.
+
+    - `closure`: how the tree depends on the variables there.
+    - `whole`: the tree that moves along, without the control.
+
+    >>> model = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -2 * y]), size=1)
+    >>> system = rbd.simulate.system_of(model, jnp.zeros(1))
+    >>> here = system.evaluate(jnp.array(0.0), rbd.State(jnp.array([0.5]), jnp.zeros(1)))
+    >>> print(type(here).__name__, here.closure.q)
+    ReducedStep [ 0.5 -1. ]
+    """
+
+    system: ReducedSystem
+    closure: Closure
+    whole: TreeStep
+
+    def prepared(self):
+        whole = self.whole.prepared()
+        whole = changed(whole, motion=whole.motion.computed("inertias"))
+        return changed(self, whole=whole, motion=whole.motion)
+
+    # How it moves.
+
+    def accelerated(self, step=None):
+        here, at, system = self.prepared(), self.closure, self.system
+        if step is None:
+            force, unsolved = here._forced()
+            return Accelerated(reduced_acceleration(here.motion, at, force), here.own_rate(), unsolved)
+        force, resistance, unsolved = system.tau, here.whole.resistance(step), None
+        if system.searches:
+            all_else = force + vecmat(here.whole.applied(step=step), at.jacobian)
+            reaction = here._reaction(all_else, resistance)
+            force, unsolved = force + reaction.force, ~reaction.converged
+        a = resisted(_accelerated, (here.motion, at, force), resistance)
+        return Accelerated(a, here.own_after(system.advanced(self.q, self.v, a, step)[1], step), unsolved)
+
+    def contact_doubts(self, first):
+        return self.whole.contact_doubts(first)
+
+    def begun(self):
+        system, law = self.system, contact_law(self.motion.model)
+        if not isinstance(law, JumpingLaw):
+            return super().begun()
+        phase, moved, v = law.begun(self.motion, self.v, self.closure)
+        return replace(system, phase=phase), State(system.move(self.q, moved), v, self.state.own)
+
+    def until(self):
+        law = contact_law(self.motion.model)
+        return law.until(self.motion, self.system.phase) if isinstance(law, JumpingLaw) else super().until()
+
+    # What acts.
+
+    def force(self, friction=True):
+        return self.prepared()._forced(friction)[0]
+
+    def _forced(self, friction: bool = True):
+        """All forces, and whether those of contact were searched for in vain; None where nothing was searched for."""
+        force = self.system.tau + vecmat(self.whole.applied(friction), self.closure.jacobian)
+        if not self.system.searches:
+            return force, None
+        reaction = self._reaction(force)
+        return force + reaction.force, ~reaction.converged
+
+    def _reaction(self, force, resistance: Resistance | None = None) -> Reaction:
+        """What the contact law of the model does along the variables, where all other forces are these.
+
+        - `resistance`: what resists along the joints in the step that is being made, if one is.
+        """
+        at, motion, system = self.closure, self.motion, self.system
+        law = contact_law(motion.model)
+        assert law is not None
+        numbers = law.prepared(motion.model) if system.law_numbers is None else system.law_numbers
+        missing = force - vecmat(recursive_newton_euler(motion, at.bias), at.jacobian)
+        added = None if resistance is None else resistance.added
+        step = None if resistance is None else resistance.step
+        free = Free(lambda: reduced_acceleration(motion, at, force), missing, added)
+        return law.reaction(motion, free, numbers, step, system.guess, at, system.phase)
+
+    def friction(self, step):
+        return self.whole.joint_friction(step), self.closure.jacobian
+
+    def own_rate(self):
+        return self.whole.own_rate()
+
+    def own_after(self, v, step):
+        # With the velocity of the joints, as they accelerate in the step.
+        moved = self.motion.v + matvec(self.closure.jacobian, v - self.v) + step * self.closure.bias
+        return self.whole.own_after(moved, step)
+
+    def residual(self, a, friction=True):
+        here, at = self.prepared(), self.closure
+        needed = recursive_newton_euler(here.motion, matvec(at.jacobian, a) + at.bias)
+        return vecmat(needed, at.jacobian) - here.force(friction)
+
+    # Momenta.
+
+    def lagrangian_gradients(self):
+        def energy(q, v):
+            at = self.system.reduced.at(q, v)
+            return kinetic_energy(self.motion.model, at.q, at.v)
+
+        by_q, by_v = jax.grad(energy, argnums=(0, 1))(self.q, self.v)
+        return by_q - vecmat(weight(self.motion), self.closure.jacobian), by_v
+
+    def mass_matrix(self):
+        return reduced_inertia(self.motion, self.closure.jacobian)
+
+    def solve_mass_matrix(self, momentum):
+        return jnp.linalg.solve(self.mass_matrix(), momentum)
+
+    # Nothing is left to hold: the closure satisfies the constraints.
+
+    def constraint_residual(self):
+        return jnp.zeros(0, self.q.dtype)
+
+    def constraint_velocity(self):
+        return jnp.zeros(0, self.q.dtype)
+
+    def constraint_jacobian(self):
+        return jnp.zeros((0, self.q.size), self.q.dtype)
+
+    def constraint_force(self, multipliers):
+        return jnp.zeros_like(self.q)
+
+    def admissible(self, v):
+        return v
 
 
 def _accelerated(known, force, armature):

@@ -19,7 +19,7 @@ from .._core.implicit import recomputed
 from .._core.jit import compiled
 from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
-from ._failures import broken, explained, opening, raising, seen_in, without_failed
+from ._failures import broken, explained, opening, raising, seen_in, split, without_failed
 from ._progress import progress_bar
 from .begin import Begin, begun
 from .control import Control
@@ -27,6 +27,7 @@ from .controls import Actuation, Driver, Driving, driver
 from .result import Result
 from .scheme import Memory, Scheme
 from .state import State
+from .step_data import StepData
 from .system import System
 from .systems import Simulated
 from .trajectory import Trajectory
@@ -216,6 +217,8 @@ class Run:
             begin.dt,
         )
         self.allowed, self.bar = allowed, bar
+        # Whether states are looked at, for open constraints and doubtful contacts.
+        self.watches = allowed is not None or self.system.searches
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
         # Reverse mode stores the state at each step, not what was computed on the way.
@@ -245,10 +248,13 @@ class Run:
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
         control, policy = self.drive.ask(time, state, given, carry.policy)
         system = self.system.with_control(control)
-        failure, (doubted, most) = carry.failure, self.watch_state(system, time, carry, number)
-        new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
-        if (unsolved := system.unsolved(time, state)) is not None:
-            doubted = doubted.noted(jnp.where(unsolved, Result.CONTACTS_UNSOLVED, Result.SUCCESS), number)
+        here = system.evaluate(time, state)
+        if self.watches:
+            here = here.prepared()  # the step needs it as well
+        failure, (doubted, most) = carry.failure, self.watch_state(here, carry, number)
+        new, memory, code = self.scheme.step(here, carry.memory, self.dt)
+        code, doubt = split(code)
+        doubted = doubted if doubt is None else doubted.noted(doubt, number)
         new = system.settled(time + self.dt, new)
         if self.watched:
             failure = self.watch_step(failure, carry, code, new, number)
@@ -264,15 +270,15 @@ class Run:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)
         return Carry(new, memory, policy, failure, doubted, most, crossing), control
 
-    def watch_state(self, system: System, time, carry: Carry, number) -> tuple[Failure, Float[Array, ""]]:
+    def watch_state(self, here: StepData, carry: Carry, number) -> tuple[Failure, Float[Array, ""]]:
         """Whether the step before has left constraints open, or contacts are doubtful in this one: looked at here, where the
         kinematics is needed anyway."""
         doubted, most = carry.doubted, carry.opening
         if self.allowed is not None:
-            now = opening(system, time, carry.state)
+            now = opening(here)
             code = jnp.where(now > self.allowed, Result.CONSTRAINTS_OPEN, Result.SUCCESS)
             doubted, most = doubted.noted(code, jnp.maximum(number - 1, 0)), jnp.fmax(most, now)
-        code = system.contact_doubts(time, carry.state, number == 0)
+        code = here.contact_doubts(number == 0)
         if code is not None:
             doubted = doubted.noted(code, number)
         return doubted, most
@@ -345,7 +351,9 @@ class Run:
         - `start`: the initial state.
         """
         end = self.t0 + self.dt * steps.astype(self.dt.dtype)
-        doubted, most = self.watch_state(self.system, end, carry, steps)
+        doubted, most = carry.doubted, carry.opening
+        if self.watches:
+            doubted, most = self.watch_state(self.system.evaluate(end, carry.state), carry, steps)
         failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
         failure = explained(failure, self.system, (failed_at, self.t0), before, start, self.dt)
         return failure, failure.or_else(doubted), None if self.allowed is None else most

@@ -6,11 +6,14 @@ import abc
 from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from ._former import handed_step_data
 from .result import Result
 from .state import State
+from .step_data import StepData
 from .system import System
 from .trajectory import between
 
@@ -21,11 +24,11 @@ Memory: TypeAlias = Any
 >>> class AdamsBashforth(rbd.Scheme):
 ...     def init(self, system, time, state, dt) -> rbd.simulate.Memory:
 ...         return system.acceleration(time, state)
-...     def step(self, system, time, state, memory, dt):
-...         now = system.acceleration(time, state)
-...         v = state.v + dt * (1.5 * now - 0.5 * memory)
-...         moved = system.move(state.q, dt * (state.v + v) / 2)
-...         return rbd.State(moved, v, state.internal), now, rbd.simulate.SUCCESS
+...     def step(self, here, memory, dt):
+...         now = here.acceleration()
+...         v = here.v + dt * (1.5 * now - 0.5 * memory)
+...         moved = here.system.move(here.q, dt * (here.v + v) / 2)
+...         return rbd.State(moved, v, here.state.internal), now, rbd.simulate.SUCCESS
 >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
 >>> print(rbd.rollout(model, start, dt=0.01, steps=100, scheme=AdamsBashforth()).q[-1])
 [-0.499]
@@ -37,6 +40,13 @@ SUCCESS = np.int32(Result.SUCCESS)
 >>> print(rbd.simulate.SUCCESS, rbd.Result(int(rbd.simulate.SUCCESS)).name)
 0 SUCCESS
 """
+
+
+def code_of(unsolved: Bool[Array, ""] | None) -> Int[Array, ""] | np.int32:
+    """The code of a step that could be made: whether forces of contact were searched for in vain (`Accelerated.unsolved`)."""
+    if unsolved is None:
+        return SUCCESS
+    return jnp.where(unsolved, Result.CONTACTS_UNSOLVED, Result.SUCCESS).astype(jnp.int32)
 
 
 class Scheme(eqx.Module):
@@ -68,20 +78,28 @@ class Scheme(eqx.Module):
     #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.
     stiff: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "step" in vars(cls):
+            cls.step = handed_step_data(cls.step)
+
     def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
         """What the first step needs to know beside the state; nothing, for most schemes."""
         return ()
 
     @abc.abstractmethod
     def step(
-        self,
-        system: System,
-        time: Float[Array, ""],
-        state: State,
-        memory: Memory,
-        dt: Float[Array, ""],
+        self, here: StepData, memory: Memory, dt: Float[Array, ""]
     ) -> tuple[State, Memory, Int[Array, ""] | np.int32]:
-        """The state at `time + dt` from the state at `time`, what to remember, and a code (see `Result`)."""
+        """Returns the state one step later, what to remember, and a code.
+
+        Args:
+          here: The system at the start of the step: `here.state`, `here.time`, how it accelerates, and so on.
+          memory: What the step before remembered, or `init`.
+          dt: The length of the step.
+        Returns:
+          The code is a `Result`. With `CONTACTS_UNSOLVED` the motion goes on, and with any other but `SUCCESS` it ends.
+        """
 
     def within(
         self, system: System, time: Float[Array, ""], state: State, new: State, dt, share: Float[Array, ""]

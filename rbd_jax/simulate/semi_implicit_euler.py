@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .._core.arguments import choice
-from .scheme import SUCCESS, Scheme
+from .scheme import Scheme, code_of
 from .state import State
 
 
@@ -42,13 +42,14 @@ class SemiImplicitEuler(Scheme):
     def init(self, system, time, state, dt):
         return jnp.zeros_like(state.v) if system.searches else ()
 
-    def step(self, system, time, state, memory, dt):
-        if system.searches:
-            system = system.with_guess(memory)
+    def step(self, here, memory, dt):
+        searches = here.system.searches
+        if searches:
+            here = here.guessing(memory)
         if self.passive == "implicit":
-            a, own = system.stepped(time, state, dt)
+            a, own, unsolved = here.accelerated(dt)
         else:
-            a = system.acceleration(time, state)
-            own = state.internal + dt * system.own_rate(time, state)
-        q, v = system.advanced(state.q, state.v, a, dt)
-        return State(q, v, own), a if system.searches else (), SUCCESS
+            a, rate, unsolved = here.accelerated()
+            own = here.state.internal + dt * rate
+        q, v = here.system.advanced(here.q, here.v, a, dt)
+        return State(q, v, own), a if searches else (), code_of(unsolved)

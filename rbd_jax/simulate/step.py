@@ -23,7 +23,7 @@ from ..forces.bearing import bearings_of
 from ..model import Model, difference, integrate
 from ..model.configuration import chart_velocity
 from ._event import choose
-from ._failures import broken
+from ._failures import broken, split
 from ._resistance import found_under
 from .begin import Begin, begun
 from .control import Control, Controls
@@ -130,9 +130,9 @@ def held(begin: Begin, state: State, control: Control, substeps: int = 1) -> tup
     def advance(carry, number):
         state, memory, code = carry
         time = begin.time + number.astype(dt.dtype) * dt
-        new, memory, own = scheme.step(system, time, state, memory, dt)
+        new, memory, own = scheme.step(system.evaluate(time, state), memory, dt)
         new = system.settled(time + dt, new)
-        code = first_failure(code, jnp.asarray(own), broken(new))
+        code = first_failure(code, jnp.asarray(split(own)[0]), broken(new))
         if system.charted:
             chosen = system.reparametrized(new)
             if jax.tree.leaves(memory):  # it is of steps in other coordinates
@@ -193,9 +193,8 @@ def _is_plain(system: TreeSystem, state: State) -> bool:
 def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):
     """Of the step `(M + E) a = τ + f - C v - g`, `v⁺ = v + h a`, `q⁺ = q ⊕ h v⁺`, E what resists (see `_resistance`)."""
     q, v, h = begin.state.q, begin.state.v, begin.dt
-    motion = system.motion(begin.time, q, v)
-    motion.computed("velocities", "velocity_products")
-    resistance = system.resistance(motion, begin.state, h)
+    here = system.evaluate(begin.time, begin.state).prepared()
+    motion, resistance = here.motion, here.resistance(h)
     (a, solve), sliding = found_under(_accelerated, motion, resistance.under(system.tau))
     _, added = resistance.acting(sliding)
     stiffer = motion.with_armature(motion.model.armature + added)
@@ -225,8 +224,7 @@ def _by_controls(begin: Begin, system: TreeSystem, sliding, a):
 
     def given(u):
         told = replace(system, u=u)
-        motion = told.motion(begin.time, start.q, start.v)
-        force, added = told.resistance(motion, start, begin.dt).acting(sliding)
+        force, added = told.evaluate(begin.time, start).resistance(begin.dt).acting(sliding)
         return force - added * a
 
     return jax.jacfwd(given)(system.control.u)
@@ -238,8 +236,7 @@ def _resisting_derivatives(begin: Begin, system: TreeSystem, sliding, a):
 
     def given(change, v):
         state = State(system.move(start.q, change), v, start.own)
-        moved = system.resistance(system.motion(begin.time, state.q, v), state, begin.dt)
-        force, added = moved.acting(sliding)
+        force, added = system.evaluate(begin.time, state).resistance(begin.dt).acting(sliding)
         return force - added * a
 
     if system.elements or system.forces or not _flat(system.model):

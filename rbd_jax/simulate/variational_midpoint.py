@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from ._variational import Variational
 from .state import State
+from .step_data import StepData
 
 
 class VariationalMidpoint(Variational):
@@ -16,28 +17,27 @@ class VariationalMidpoint(Variational):
     [-0.499] 0
     """
 
-    def missing(self, system, time, start, end, dt, momentum):
-        half, middle = dt / 2 * start.v, self._middle(system, start, end, dt)
-        by_q, by_v = self._gradients(system, time, middle, dt)
+    def missing(self, start, end, dt, momentum):
+        half, middle = dt / 2 * start.v, self._middle(start, end, dt)
+        by_q, by_v = self._gradients(middle)
         # The midpoint lies as far behind the end as before it: its share comes from there, and so does the start's.
         places, steps = jnp.stack([end.q, middle.q]), jnp.stack([-2 * half, -half])
-        first, second = jax.vmap(system.chart_velocity_transposed)(places, steps, jnp.stack([momentum, by_q]))
-        return by_v - dt / 2 * second - first
+        carried = jax.vmap(start.system.chart_velocity_transposed)
+        first, second = carried(places, steps, jnp.stack([momentum, by_q]))
+        return by_v - dt / 2 * second - first, middle.own_rate()
 
-    def end_momentum(self, system, time, start, end, dt):
-        half = dt / 2 * start.v
-        by_q, by_v = self._gradients(system, time, self._middle(system, start, end, dt), dt)
+    def end_momentum(self, start, end, dt):
+        system, half = start.system, dt / 2 * start.v
+        by_q, by_v = self._gradients(self._middle(start, end, dt))
         by_rate = by_v + dt / 2 * system.chart_velocity_transposed(start.q, half, by_q)
         return system.chart_rate_transposed(start.q, 2 * half, by_rate)
 
-    def own_rate(self, system, time, start, end, dt):
-        return system.own_rate(time + dt / 2, self._middle(system, start, end, dt))
+    def _middle(self, start: StepData, end: State, dt) -> StepData:
+        moved = start.system.move(start.q, dt / 2 * start.v)
+        own = (start.state.internal + end.internal) / 2
+        return start.system.evaluate(start.time + dt / 2, State(moved, start.v, own)).prepared()
 
-    def _middle(self, system, start, end, dt):
-        return State(system.move(start.q, dt / 2 * start.v), start.v, (start.internal + end.internal) / 2)
-
-    def _gradients(self, system, time, middle, dt):
+    def _gradients(self, middle: StepData):
         """`∂L/∂q` with the forces, and `∂L/∂v`."""
-        now = time + dt / 2
-        by_q, by_v = system.lagrangian_gradients(now, middle.q, middle.v)
-        return by_q + system.force(now, middle), by_v
+        by_q, by_v = middle.lagrangian_gradients()
+        return by_q + middle.force(), by_v

@@ -7,7 +7,6 @@ own, and refer to others by theirs: a sensor to its site. It knows no model: tha
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ from jaxtyping import Array, Float
 
 from .._core.array import zeros
 from .._core.errors import ModelError
+from .._core.module import changed
 from .transform import Transform
 
 
@@ -134,10 +134,7 @@ class Attached(eqx.Module):
 
     def changed(self: A, **fields) -> A:
         """The same thing with other values in some fields."""
-        other = copy.copy(self)
-        for name, value in fields.items():
-            object.__setattr__(other, name, value)  # a family's own __init__ asks for other things
-        return other
+        return changed(self, **fields)
 
 
 def no_frames() -> Transform:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._core.module import Module, changed
 from ..constraints import ReducedModel
 from ..dynamics import Motion
 from ..simulate import State
@@ -56,7 +56,7 @@ class TaskState(eqx.Module):
         return self.terminated | self.truncated
 
 
-class Situation(eqx.Module):
+class Situation(Module):
     """A moment of an episode, as a task sees it.
 
     - `model`: with the numbers of this episode; a `Model`, or a `ReducedModel` if the task has one.
@@ -76,10 +76,14 @@ class Situation(eqx.Module):
     time: Float[Array, ""]
     memory: Any
     key: PRNGKeyArray
+    _motion: Motion | None
 
-    if not TYPE_CHECKING:
-        # Equinox flattens the module, with its model, for every bound method that is asked for.
-        __getattribute__ = object.__getattribute__
+    def __init__(self, model: Any, state: State, time: Float[Array, ""], memory: Any, key: PRNGKeyArray):
+        self.model, self.state, self.time, self.memory, self.key = model, state, time, memory, key
+        reduced = isinstance(model, ReducedModel)
+        self._motion = (
+            None if reduced else Motion(model, state.q, state.v, time).computed("world_frames", "twists")
+        )
 
     @property
     def q(self) -> Float[Array, "nq"]:
@@ -89,22 +93,18 @@ class Situation(eqx.Module):
     def v(self) -> Float[Array, "nv"]:
         return self.state.v
 
-    @functools.cached_property
+    @property
     def motion(self) -> Motion:
-        """The model in motion: frames, velocities, Jacobians, each computed when it is first asked for and kept."""
-        tree = self.model
-        if isinstance(tree, ReducedModel):
+        """The model in motion: frames, velocities, Jacobians."""
+        if self._motion is None:
             raise ValueError(
-                f"motion: the reduced model {tree.name!r} moves in a few variables; ask `now.model` for its bodies"
+                f"motion: the reduced model {self.model.name!r} moves in a few variables; ask `now.model` for its bodies"
             )
-        return Motion(tree, self.q, self.v, self.time)
+        return self._motion
 
     def with_memory(self, memory: Any) -> Situation:
-        """The same with another memory; what `motion` has computed is shared."""
-        other = Situation(self.model, self.state, self.time, memory, self.key)
-        if "motion" in vars(self):
-            vars(other)["motion"] = self.motion
-        return other
+        """The same with another memory."""
+        return changed(self, memory=memory)
 
 
 class EpisodeKeys(eqx.Module):

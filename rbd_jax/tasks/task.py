@@ -7,7 +7,7 @@ All of it is pure: an episode is a `TaskState` that is handed from step to step.
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -30,6 +30,7 @@ from .._core.arguments import (
 from .._core.array import by_numpy, clamped, pick
 from .._core.derivatives import custom_jvp
 from .._core.jit import compiled
+from .._core.module import Module
 from ..forces.actuators.drive import actuators_of
 from ..simulate import Controls, Result, Scheme, Simulated, State
 from ..simulate.begin import begun
@@ -43,7 +44,7 @@ from .situation import EpisodeKeys, Situation, TaskState
 T = TypeVar("T", bound="Task")
 
 
-class Task(eqx.Module):
+class Task(Module):
     """A model to control, by rewards: an environment of reinforcement learning, and of anything that learns by gradients.
 
     A task of one's own says how an episode begins (`begin`), what is seen (`observe`) and what is wanted (`reward`); and, where
@@ -85,10 +86,6 @@ class Task(eqx.Module):
     scheme: Scheme | None = eqx.field(kw_only=True, default=None)
     episode_length: int | None = eqx.field(kw_only=True, static=True, default=None)
     randomization: tuple[Randomization, ...] = eqx.field(kw_only=True, default=(), converter=randomizations)
-
-    if not TYPE_CHECKING:
-        # Equinox flattens the module for every bound method that is asked for, and makes it one that `jax.jit` cannot hash.
-        __getattribute__ = object.__getattribute__
 
     def __check_init__(self):
         a_model("Task", self.model, planar=True)

@@ -16,8 +16,9 @@ from ...dynamics import Motion
 from ...model import Model
 from .._force import Force
 from ..own_state import relaxed
+from ..tendon import with_tendons
 from .actuator import Actuator
-from .transmission import Transmissions
+from .transmission import OnJoint, OnTendon, Transmissions
 
 
 class Drive(Force):
@@ -79,6 +80,11 @@ class Drive(Force):
     def forces(self, motion: Motion) -> Float[Array, "nu"]:
         """What each exerts along its length."""
         return self._forces(motion, Transmissions(motion, self.actuators))[0]
+
+    def placed(self, motion):
+        kinds = {type(one.transmission) for one in self.actuators}
+        motion = motion if kinds <= {OnJoint} else motion.computed("twists")
+        return with_tendons(motion) if OnTendon in kinds else motion
 
     def generalized_force(self, motion):
         known = Transmissions(motion, self.actuators)
