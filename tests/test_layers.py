@@ -5,6 +5,7 @@ And a name with an underscore is used in its own room only, so that a room can b
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,19 @@ def test_modules_of_the_compiler_import_in_no_circle():
 
 def test_the_root_has_no_private_modules():
     assert {file.name for file in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "checkpoints.py"}
+
+
+@pytest.mark.parametrize("room", ["simulate", "dynamics"])
+def test_nothing_is_remembered_out_of_sight(room):
+    """Data is returned and passed: no object fills itself, and none is found by the trace it was made in."""
+    hidden = r"\bvars\(self\)|__getattribute__|__dict__|opaque_trace_state|\bdeque\b"
+    found = [
+        f"{file.name}: {line.strip()}"
+        for file in (PACKAGE / room).rglob("*.py")
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if re.search(hidden, line)
+    ]
+    assert not found, found
 
 
 def test_what_is_private_is_used_in_its_own_room():

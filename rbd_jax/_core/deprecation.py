@@ -10,6 +10,9 @@ from pathlib import Path
 #: Folders whose frames lie between a user's line and a warning: this library, and the type checkers of its tests.
 _BETWEEN = (str(Path(__file__).parents[1]), "<@beartype")
 
+#: Packages whose frames do, too: they wrap methods and classes.
+_WRAPPERS = ("jaxtyping", "equinox", "<frozen abc>")
+
 
 def deprecated(old: str, new: str, *, removed_in: str) -> None:
     """Warns at the caller's line outside the library that `old` is deprecated. A deprecated form stays for two minor releases.
@@ -21,7 +24,8 @@ def deprecated(old: str, new: str, *, removed_in: str) -> None:
     """
     level, frame = 1, sys._getframe(0)
     while frame is not None and (
-        frame.f_code.co_filename.startswith(_BETWEEN) or "jaxtyping" in frame.f_code.co_filename
+        frame.f_code.co_filename.startswith(_BETWEEN)
+        or any(wrapper in frame.f_code.co_filename for wrapper in _WRAPPERS)
     ):
         level, frame = level + 1, frame.f_back
     message = f"{old} is deprecated and will be removed in version {removed_in}. Use {new} instead."

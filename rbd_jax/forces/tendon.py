@@ -378,7 +378,10 @@ class Tendons:
 
 def with_tendons(motion: Motion) -> Motion:
     """The same motion with the strings among the tendons of its model worked out."""
-    layout = _Layout.of(motion.model, tendons_of(motion.model))
+    tendons = tendons_of(motion.model)
+    if not any(isinstance(one, SpatialTendon) for one in tendons):
+        return motion
+    layout = _Layout.of(motion.model, tendons)
     return motion.knowing("tendons", lambda motion: _strings(motion, layout), velocity=True)
 
 

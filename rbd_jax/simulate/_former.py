@@ -6,8 +6,47 @@ import functools
 import inspect
 from collections.abc import Callable
 
+import jax.numpy as jnp
+
 from .._core.deprecation import deprecated
-from .system import System
+from .state import State
+from .step_data import StepData
+
+
+#: Methods of `StepData` that were methods of `System`: what each took of the state, after the time.
+MOVED = {
+    **dict.fromkeys(("force", "friction", "own_after", "residual"), "state"),
+    **dict.fromkeys(("lagrangian_gradients", "momentum", "constraint_velocity"), "q, v"),
+    **dict.fromkeys(("mass_matrix", "solve_mass_matrix", "velocity", "admissible"), "q"),
+    **dict.fromkeys(
+        ("constraint_residual", "constraint_jacobian", "constraint_force", "constraint_gap"), "q"
+    ),
+}
+
+
+def moved_method(system, name: str) -> Callable:
+    """A method that `StepData` has now, as a system had it."""
+    if name not in MOVED:
+        raise AttributeError(f"{type(system).__name__!r} object has no attribute {name!r}")
+    taken = MOVED[name]
+
+    def method(time, *given):
+        deprecated(
+            f"System.{name}(time, {taken}, ...)",
+            f"System.evaluate(time, state).{name}(...)",
+            removed_in="0.3",
+        )
+        if taken == "state":
+            state, *rest = given
+        elif taken == "q, v":
+            q, v, *rest = given
+            state = State(q, v)
+        else:
+            q, *rest = given
+            state = State(q, jnp.zeros(jnp.shape(system.tau), q.dtype))
+        return getattr(system.evaluate(time, state), name)(*rest)
+
+    return method
 
 
 def handed_step_data(step: Callable) -> Callable:
@@ -19,10 +58,10 @@ def handed_step_data(step: Callable) -> Callable:
 
     @functools.wraps(step)
     def handed(self, here, *rest):
-        if isinstance(here, System):
+        if not isinstance(here, StepData):
             deprecated(old, new, removed_in="0.3")
-            time, state, *rest = rest
-            here = here.evaluate(time, state)
+            (time, state, *rest), system = rest, here
+            here = system.evaluate(time, state)
         if former:
             return step(self, here.system, here.time, here.state, *rest)
         return step(self, here, *rest)

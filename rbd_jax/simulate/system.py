@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._core.module import Module
 from ..dynamics import Motion
+from ._former import moved_method
 from .control import Control
 from .state import State
 from .step_data import StepData
@@ -38,6 +39,11 @@ class System(Module):
     if TYPE_CHECKING:  # a field of every system, in a place of its own choice among its fields
         tau: Float[Array, "nv"]
         u: Float[Array, "nu"] | None
+
+    else:
+
+        def __getattr__(self, name):
+            return moved_method(self, name)
 
     @property
     def control(self) -> Control:

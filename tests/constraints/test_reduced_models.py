@@ -79,7 +79,10 @@ def test_the_same_mechanism_as_under_constraints():
         way = rbd.rollout(reduced, rbd.State(Y, RATE), **options)
         path = rbd.rollout(tied, rbd.State(here.q, here.v), **options)
         end = reduced.at(way.q[-1], way.v[-1])
-        matrix = system.mass_matrix(now, Y), here.jacobian.T @ rbd.mass_matrix(tied, here.q) @ here.jacobian
+        matrix = (
+            system.evaluate(now, rbd.State(Y, RATE)).mass_matrix(),
+            here.jacobian.T @ rbd.mass_matrix(tied, here.q) @ here.jacobian,
+        )
         residual = rc.constraint_residual(tied, here.q), rc.constraint_velocity(tied, here.q, here.v)
         whole = here.jacobian @ acceleration + here.bias
         return residual, matrix, (whole, motion.acceleration), (acceleration, again), (end, path.final)

@@ -52,8 +52,9 @@ def step_of(model, *given, scheme=None, **options):
     def step(q, v):
         system = rbd.simulate.TreeSystem(model, jnp.zeros(model.nv), given, **options)
         state, time = rbd.State(q, v, system.own), jnp.zeros(())
-        opened = system.constraint_residual(time, q)  # what a rollout looks at
-        end, *_ = scheme.step(system, time, state, (), jnp.asarray(0.01))
+        here = system.evaluate(time, state).prepared()
+        opened = here.constraint_residual()  # what a rollout looks at
+        end, *_ = scheme.step(here, (), jnp.asarray(0.01))
         return opened, system.settled(time + 0.01, end)
 
     return step
@@ -151,6 +152,17 @@ def test_a_tree_of_arrays(motion):
     both = energy, lambda q: rbd.kinetic_energy(motion.model, q, motion.v)
     found, expected = jax.jit(lambda q: [jax.grad(function)(q) for function in both])(Q)
     np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_a_motion_stays_as_it_is(motion):
+    """What is asked for is not kept, and what was worked out is not worked out again."""
+    before = jax.tree.structure(motion)
+    assert motion.twists.shape == (3, 6) and jax.tree.structure(motion) == before
+    with pytest.raises(AttributeError):
+        motion.v = motion.v
+    known = motion.computed("twists")
+    assert known.computed("twists", "velocities") is known
+    assert known.velocities is known.velocities and known.common is motion.common
 
 
 def test_another_velocity_shares_the_configuration(motion):

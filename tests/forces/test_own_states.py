@@ -163,7 +163,8 @@ def acting(model, q, v, own):
     """What the forces of a model do: their generalized force and the rates of their own states."""
     system = rbd.simulate.TreeSystem(model, jnp.zeros(model.nv, q.dtype))
     state, time = rbd.State(q, v, own), jnp.zeros((), q.dtype)
-    return system.force(time, state), system.own_rate(time, state)
+    here = system.evaluate(time, state)
+    return here.force(), here.own_rate()
 
 
 OWN = jnp.asarray(np.array([0.4, 0.01, -0.005]))

@@ -116,7 +116,7 @@ def step(scheme, model, dt, q, v):
     told = jnp.array([0.4, -0.7])[: simulate.systems.tree_of(model).nu]
     system = simulate.system_of(model, jnp.zeros(model.nv), u=told)
     state, time = rbd.State(q, v, system.own), jnp.zeros(())
-    end, _, code = scheme.step(system, time, state, scheme.init(system, time, state, dt), dt)
+    end, _, code = scheme.step(system.evaluate(time, state), scheme.init(system, time, state, dt), dt)
     return jnp.concatenate([end.q, end.v, end.internal]), jnp.asarray(code)
 
 
