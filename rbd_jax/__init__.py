@@ -454,27 +454,30 @@ from .checkpoints import (
     CheckpointError as CheckpointError,
     CheckpointWarning as CheckpointWarning,
 )
-from .constraints import (
-    ReducedModel as ReducedModel,
+from .constraints.closure import ReducedModel as ReducedModel
+from .constraints.consistency import (
     assemble as assemble,
     check_consistent as check_consistent,
-    constrained_dynamics as constrained_dynamics,
-    constrained_dynamics_derivatives as constrained_dynamics_derivatives,
-    constrained_inverse_dynamics as constrained_inverse_dynamics,
+    project as project,
+    project_velocity as project_velocity,
+)
+from .constraints.derivatives import constrained_dynamics_derivatives as constrained_dynamics_derivatives
+from .constraints.dynamics import constrained_dynamics as constrained_dynamics, mobility as mobility
+from .constraints.evaluate import (
     constraint_bias as constraint_bias,
     constraint_force as constraint_force,
     constraint_jacobian as constraint_jacobian,
     constraint_residual as constraint_residual,
     constraint_velocity as constraint_velocity,
+)
+from .constraints.inverse import constrained_inverse_dynamics as constrained_inverse_dynamics
+from .constraints.maximal import (
     from_maximal as from_maximal,
-    joint_wrenches as joint_wrenches,
     maximal_coordinates as maximal_coordinates,
-    mobility as mobility,
-    project as project,
-    project_velocity as project_velocity,
     to_maximal as to_maximal,
     transfer_state as transfer_state,
 )
+from .constraints.reactions import joint_wrenches as joint_wrenches
 from .contact.contacts import contacts as contacts
 from .dynamics import (
     Motion as Motion,
@@ -529,16 +532,17 @@ from .dynamics import (
     solve_augmented_mass_matrix as solve_augmented_mass_matrix,
     solve_mass_matrix as solve_mass_matrix,
 )
-from .files import (
-    load_mjcf as load_mjcf,
-    load_sdf as load_sdf,
-    load_urdf as load_urdf,
+from .files.mjcf import load_mjcf as load_mjcf
+from .files.sdf import load_sdf as load_sdf
+from .files.urdf import load_urdf as load_urdf
+from .files.writing import (
     save_mjcf as save_mjcf,
     save_urdf as save_urdf,
     to_mjcf as to_mjcf,
     to_urdf as to_urdf,
 )
-from .forces import actuators as actuators, add_forces as add_forces
+from .forces import actuators as actuators
+from .forces.force import add_forces as add_forces
 from .model import (
     Body as Body,
     DenavitHartenberg as DenavitHartenberg,
@@ -568,54 +572,52 @@ from .model import (
     reroot as reroot,
     with_traversal as with_traversal,
 )
-from .parallel import (
-    batch_map as batch_map,
-    explain as explain,
-    shard as shard,
-    simulate_batch as simulate_batch,
-    specialize as specialize,
-)
-from .robots import load as load
-from .shapes import Shape as Shape, Site as Site
-from .simulate import (
-    BDF1 as BDF1,
-    BDF2 as BDF2,
-    RKMK2 as RKMK2,
-    RKMK3 as RKMK3,
-    RKMK45 as RKMK45,
-    Actuation as Actuation,
-    Adaptive as Adaptive,
-    CommutatorFree2 as CommutatorFree2,
-    CommutatorFree3 as CommutatorFree3,
-    CommutatorFree4 as CommutatorFree4,
-    Controls as Controls,
-    CrouchGrossman3 as CrouchGrossman3,
-    EnergyMomentum as EnergyMomentum,
-    EventDriven as EventDriven,
-    GeneralizedAlpha as GeneralizedAlpha,
-    ImplicitMidpoint as ImplicitMidpoint,
-    LieEuler as LieEuler,
-    LinearlyImplicitEuler as LinearlyImplicitEuler,
-    Rattle as Rattle,
-    Result as Result,
-    RungeKutta4 as RungeKutta4,
-    Scheme as Scheme,
-    SemiImplicitEuler as SemiImplicitEuler,
-    State as State,
-    System as System,
-    Trajectory as Trajectory,
-    VariationalMidpoint as VariationalMidpoint,
+from .parallel.batch import batch_map as batch_map, shard as shard
+from .parallel.explanation import explain as explain
+from .parallel.simulation import simulate_batch as simulate_batch
+from .parallel.specialization import specialize as specialize
+from .robots.loading import load as load
+from .shapes.shape import Shape as Shape
+from .shapes.site import Site as Site
+from .simulate.adaptive import Adaptive as Adaptive
+from .simulate.bdf1 import BDF1 as BDF1
+from .simulate.bdf2 import BDF2 as BDF2
+from .simulate.commutator_free_2 import CommutatorFree2 as CommutatorFree2
+from .simulate.commutator_free_3 import CommutatorFree3 as CommutatorFree3
+from .simulate.commutator_free_4 import CommutatorFree4 as CommutatorFree4
+from .simulate.control import Controls as Controls
+from .simulate.controls import Actuation as Actuation
+from .simulate.crouch_grossman_3 import CrouchGrossman3 as CrouchGrossman3
+from .simulate.energy_momentum import EnergyMomentum as EnergyMomentum
+from .simulate.event_driven import EventDriven as EventDriven
+from .simulate.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
+from .simulate.implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
+from .simulate.keyframes import keyframe as keyframe, keyframe_controls as keyframe_controls
+from .simulate.lie_euler import LieEuler as LieEuler
+from .simulate.linearly_implicit_euler import LinearlyImplicitEuler as LinearlyImplicitEuler
+from .simulate.rattle import Rattle as Rattle
+from .simulate.result import Result as Result
+from .simulate.rkmk2 import RKMK2 as RKMK2
+from .simulate.rkmk3 import RKMK3 as RKMK3
+from .simulate.rkmk45 import RKMK45 as RKMK45
+from .simulate.rollouts import rollout as rollout
+from .simulate.runge_kutta_4 import RungeKutta4 as RungeKutta4
+from .simulate.scheme import Scheme as Scheme
+from .simulate.semi_implicit_euler import SemiImplicitEuler as SemiImplicitEuler
+from .simulate.sensing import (
     acceleration as acceleration,
     contact_forces as contact_forces,
-    keyframe as keyframe,
-    keyframe_controls as keyframe_controls,
-    rollout as rollout,
     sense as sense,
     sense_along as sense_along,
-    step as step,
-    step_derivatives as step_derivatives,
 )
-from .spatial import Attached as Attached, Inertia as Inertia, Transform as Transform
+from .simulate.state import State as State
+from .simulate.steps import step as step, step_derivatives as step_derivatives
+from .simulate.system import System as System
+from .simulate.trajectory import Trajectory as Trajectory
+from .simulate.variational_midpoint import VariationalMidpoint as VariationalMidpoint
+from .spatial.attached import Attached as Attached
+from .spatial.inertia import Inertia as Inertia
+from .spatial.transform import Transform as Transform
 
 
 if _TYPE_CHECKING:
@@ -629,8 +631,10 @@ if _TYPE_CHECKING:
     from ._core.callable import CallablePackage as _CallablePackage
     from .compiler import Operations as Operations, count_operations as count_operations
     from .plot import page as _page
-    from .tasks import Task as Task
-    from .view import save_html as save_html, save_video as save_video, view as _view
+    from .tasks.task import Task as Task
+    from .view import view as _view
+    from .view.film import save_video as save_video
+    from .view.player import save_html as save_html
 
     plot = _CallablePackage(_page)
     view = _CallablePackage(_view)
@@ -638,9 +642,9 @@ if _TYPE_CHECKING:
 
 #: What else is in one of the packages that are imported when they are first named.
 _LATER = {
-    "Task": "tasks",
-    "save_video": "view",
-    "save_html": "view",
+    "Task": "tasks.task",
+    "save_video": "view.film",
+    "save_html": "view.player",
     "count_operations": "compiler",
     "Operations": "compiler",
 }

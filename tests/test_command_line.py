@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
+from rbd_jax import simulate_batch
 from rbd_jax.__main__ import main
 from rbd_jax.cli import machine
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
 from rbd_jax.cli.model import Refused
 from rbd_jax.cli.output import claimed, results_folder, written_together
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
-from rbd_jax.parallel import random_states, simulate_batch
+from rbd_jax.parallel import random_states
 from rbd_jax.parallel.cores import cores
 from rbd_jax.view import plot_trajectory
 
@@ -120,7 +121,7 @@ def test_simulate_is_what_rollout_does(tmp_path):
     saved = np.load(tmp_path / "trajectory.npz")
     numbers = np.round(saved["t"] / 0.002).astype(int)
     assert len(numbers) <= FRAMES + 2 and numbers[0] == 0 and numbers[-1] == steps
-    model = rbd.robots.load("pendulum")
+    model = rbd.load("pendulum")
 
     @jax.vmap
     def simulate(q, v):
@@ -140,7 +141,7 @@ def test_simulate_writes_a_page(simulated):
 
 
 def test_the_seed_decides_and_the_limits_hold():
-    model = rbd.robots.load("cartpole")
+    model = rbd.load("cartpole")
     draw = lambda model, seed: random_states(model, 1000, jax.random.key(seed), SPREAD, SPEED)
     drawn, again, other = (draw(model, seed) for seed in (1, 1, 2))
     q, v = drawn.q, drawn.v

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -65,6 +66,40 @@ def test_a_package_lists_what_it_exports(name):
 def test_the_docstring_is_a_table_of_contents(name):
     package = importlib.import_module(name)
     assert LINE.findall(package.__doc__) == package.__all__
+
+
+def test_each_name_has_one_path():
+    paths = {}
+    for name in ["rbd_jax", *(name for name in PACKAGES if name.removeprefix("rbd_jax.") in rbd.__all__)]:
+        package = importlib.import_module(name)
+        for public in package.__all__:
+            value = getattr(package, public)
+            if isinstance(value, type) or inspect.isfunction(value):
+                paths.setdefault(id(value), []).append(f"{name}.{public}")
+    assert [both for both in paths.values() if len(both) > 1] == []
+
+
+@pytest.mark.parametrize(
+    "package, name, now",
+    [
+        ("simulate", "RungeKutta4", "rbd_jax.RungeKutta4"),
+        ("simulate", "rollout", "rbd_jax.rollout"),
+        ("constraints", "project", "rbd_jax.project"),
+        ("robots", "load", "rbd_jax.load"),
+        ("body", "Code", "rbd_jax.simulate.Code"),
+    ],
+)
+def test_the_other_path_is_deprecated(package, name, now):
+    package = importlib.import_module(f"rbd_jax.{package}")
+    with pytest.warns(
+        DeprecationWarning, match=f"{package.__name__}.{name} is deprecated .* Use {now} instead"
+    ) as seen:
+        value = getattr(package, name)
+    assert seen[0].filename == __file__
+    where, _, own = now.rpartition(".")
+    assert value is getattr(importlib.import_module(where), own)
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nothing'"):
+        _ = package.nothing
 
 
 def test_everything_public_can_be_imported():

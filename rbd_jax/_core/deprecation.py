@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 
@@ -30,3 +32,22 @@ def deprecated(old: str, new: str, *, removed_in: str) -> None:
         level, frame = level + 1, frame.f_back
     message = f"{old} is deprecated and will be removed in version {removed_in}. Use {new} instead."
     warnings.warn(message, DeprecationWarning, stacklevel=level)
+
+
+def at_the_top(package: str, names: Mapping[str, str], top: str = "rbd_jax") -> Callable[[str], object]:
+    """The `__getattr__` of a package some of whose names are at the top of the library now.
+
+    Args:
+      package: Its `__name__`.
+      names: The names, and the module of each relative to the package. The library itself imports them without a warning.
+      top: The package in which they are now, if it is another one.
+    """
+
+    def find(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if not sys._getframe(1).f_code.co_filename.startswith(_BETWEEN):
+            deprecated(f"{package}.{name}", f"{top}.{name}", removed_in="0.3")
+        return getattr(import_module(names[name], package), name)
+
+    return find

@@ -27,9 +27,6 @@ class Code(enum.IntEnum):
 
     >>> print([code.name for code in rbd.simulate.Code])
     ['CONVERGED', 'NOT_CONVERGED', 'NOT_FINITE']
-
-    >>> print([code.name for code in rbd.body.Code])
-    ['CONVERGED', 'NOT_CONVERGED', 'NOT_FINITE']
     """
 
     CONVERGED = 0

@@ -54,7 +54,6 @@ Simulation:
 - `DirectorEnergyMomentum`: keeps energy and momenta
 - `DirectorLagrangeDAlembert`: a two-step formula, from a discrete Lagrangian
 - `DirectorTrajectory`: what `simulate` returns
-- `Code`: how Newton's method ended
 - `quotient_of_precision`: what tells the order of a scheme, from runs with three step lengths
 """
 
@@ -98,11 +97,10 @@ __all__ = [
     "DirectorEnergyMomentum",
     "DirectorLagrangeDAlembert",
     "DirectorTrajectory",
-    "Code",
     "quotient_of_precision",
 ]
 
-from .._core.newton import Code as Code
+from .._core.deprecation import at_the_top
 from ._director_scheme import DirectorScheme as DirectorScheme
 from .directors import (
     DirectorConstraints as DirectorConstraints,
@@ -150,3 +148,7 @@ from .split import (
     split_vector as split_vector,
     split_velocity as split_velocity,
 )
+
+
+#: What is in `rbd_jax.simulate`, and was here as well.
+__getattr__ = at_the_top(__name__, {"Code": ".._core.newton"}, "rbd_jax.simulate")

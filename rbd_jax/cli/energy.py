@@ -14,8 +14,10 @@ from ..dynamics import forward_kinematics, momentum
 from ..forces.actuators import Actuator, Drive
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
-from ..parallel import batch_map, energies_along
-from ..simulate import Result, Trajectory
+from ..parallel import energies_along
+from ..parallel.batch import batch_map
+from ..simulate.result import Result
+from ..simulate.trajectory import Trajectory
 
 
 #: A sample that gains more than this share of the energy in its motion is in error.

@@ -6,6 +6,7 @@ import contextlib
 import warnings
 
 from .. import ModelError, ModelWarning, robots
+from ..robots.loading import load as load_robot
 
 
 #: What messages of the library call options, and what these are here.
@@ -33,7 +34,7 @@ def load(arguments, console):
             refused = set(options) - set(robots.options_of(robot))
             if refused:
                 raise Refused(_not_for(robot, min(refused)))
-            return robots.load(robot, **options)
+            return load_robot(robot, **options)
         except ModelError as error:
             raise Refused(spelled(str(error))) from error
         except (ImportError, OSError) as error:
@@ -79,7 +80,7 @@ def _not_for(robot: str, option: str) -> str:
             f"{said}. In MJCF the file itself says what floats: leave the option out, "
             "and give the root body a <freejoint/> if it has none"
         )
-    topology = robots.load(robot).topology
+    topology = load_robot(robot).topology
     floats = any(size == 6 and parent < 0 for size, parent in zip(topology.joint_nv, topology.parents))
     remedy = "it floats without" if floats else "to let a robot float, give its URDF file"
     return f"{said}, and this is a bundled robot: {remedy}"

@@ -12,7 +12,9 @@ import numpy as np
 from .._core.interrupts import clearing_up
 from ..contact.law import contact_law
 from ..model import Model
-from ..simulate import Result, Scheme, Trajectory
+from ..simulate.result import Result
+from ..simulate.scheme import Scheme
+from ..simulate.trajectory import Trajectory
 from .energy import GAIN, energies, falls_freely, loses
 
 

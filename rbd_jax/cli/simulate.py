@@ -17,10 +17,13 @@ from .._core.errors import suggest
 from ..checkpoints import CheckpointError
 from ..contact.law import contact_law
 from ..model import Model
-from ..parallel import random_states, simulate_batch, xla_note
-from ..simulate import Scheme, Trajectory
+from ..parallel import random_states, xla_note
+from ..parallel.simulation import simulate_batch
 from ..simulate.begin import default_scheme
-from ..view import film, plot_trajectory, save_html
+from ..simulate.scheme import Scheme
+from ..simulate.trajectory import Trajectory
+from ..view import film, plot_trajectory
+from ..view.player import save_html
 from .energy import in_error
 from .model import Refused, load, may_float
 from .output import added_together, claimed, shared_folder

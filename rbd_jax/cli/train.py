@@ -19,9 +19,10 @@ import numpy as np
 from .. import __version__, learn, tasks
 from .._core.page import Page
 from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
-from ..simulate import Controls
+from ..simulate.control import Controls
 from ..simulate.systems import tree_of
-from ..tasks import NAMES, Task
+from ..tasks import NAMES
+from ..tasks.task import Task
 from .output import results_folder, written_together
 from .python_file import defined, explained
 from .report import error_console, plain_console, plain_table, progress_bars

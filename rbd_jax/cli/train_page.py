@@ -11,7 +11,7 @@ from .._core.figures import as_svg
 from .._core.page import Block, Heading, Items, Page, Picture, Table, Text
 from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
 from ..simulate.systems import tree_of
-from ..tasks import Task
+from ..tasks.task import Task
 from ..view import learning as figures
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.interrupts import clearing_up
 from ..model import Model
-from ..simulate import Trajectory
+from ..simulate.trajectory import Trajectory
 from ..view import view as shown
 from .model import Refused, load, told
 from .report import plain_console

@@ -22,7 +22,7 @@ from ..dynamics.inverse import joint_forces
 from ..loops import Constraint
 from ..model import Model, Tree
 from ..model.attachments import grouped
-from ..spatial import Transform
+from ..spatial.transform import Transform
 
 
 @takes(q=configuration)

@@ -17,7 +17,7 @@ from .._core.array import matvec, vecmat
 from ..dynamics import Motion
 from ..loops import LoopJoint
 from ..model import Model
-from ..spatial import Transform
+from ..spatial.transform import Transform
 
 
 @takes(q=configuration, efforts=anything)

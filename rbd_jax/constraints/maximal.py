@@ -29,7 +29,7 @@ from ..loops.closest import closest
 from ..loops.loop_joint import off_joint
 from ..model import Model, ModelBuilder
 from ..model.attachments import reframed
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._factors import pseudo_inverse
 
 

@@ -16,7 +16,8 @@ from ..loops import LoopJoint, RelativeConstraint
 from ..loops.closest import closest
 from ..loops.loop_joint import off_joint
 from ..model import Model, Tree
-from ..spatial import Transform, cross_force, moment_shift
+from ..spatial import cross_force, moment_shift
+from ..spatial.transform import Transform
 from .evaluate import matrix_of
 
 

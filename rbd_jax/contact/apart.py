@@ -13,7 +13,7 @@ from .._core.array import gather, with_precision
 from ..dynamics import Motion
 from ..dynamics.sites import fixed_frames
 from ..model import Model
-from ..shapes import Shape
+from ..shapes.shape import Shape
 from .contacts import of_one_kind
 from .geometry.bounds import bounding_sphere
 from .geometry.pairs import signed_distance

@@ -19,7 +19,7 @@ from ..dynamics.sites import fixed_frames
 from ..forces import Force
 from ..forces.own_state import relaxed
 from ..model import Model
-from ..shapes import Shape
+from ..shapes.shape import Shape
 from ..spatial import Reference, no_frames
 from .contacts import Contacts, contact_jacobian, contact_wrenches
 from .geometry.pairs import contact_points

@@ -18,8 +18,9 @@ from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames
 from ..model import Model
-from ..shapes import Plane, Shape
+from ..shapes import Plane
 from ..shapes.geometry import Geometry
+from ..shapes.shape import Shape
 from .geometry.bounds import bounding_sphere
 from .geometry.pairs import contact_points
 from .pairs import Numbers, Touching, numbers, touching

@@ -14,7 +14,8 @@ from .._core.array import times
 from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model
-from ..spatial import Attached, no_frames
+from ..spatial import no_frames
+from ..spatial.attached import Attached
 from .contacts import Contacts, with_contacts
 
 

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import names, number
 from ..model import Model
-from ..spatial import Attached, Transform
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 
 
 class MasslessCenters(Attached):

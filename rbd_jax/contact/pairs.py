@@ -14,8 +14,10 @@ from .._core.arguments import names, number
 from .._core.array import gather
 from .._core.errors import ModelError, UnknownNameError, suggest
 from ..model import Model
-from ..shapes import Shape
-from ..spatial import Attached, Reference, Transform, no_frames
+from ..shapes.shape import Shape
+from ..spatial import Reference, no_frames
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 from .geometry.pairs import can_touch
 
 

@@ -11,7 +11,7 @@ from .._core.array import times
 from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model, difference, integrate
-from ..shapes import Shape
+from ..shapes.shape import Shape
 from .contacts import contact_jacobian, contacts_of, of_pairs
 from .geometry.bounds import bounding_sphere
 from .pairs import touching

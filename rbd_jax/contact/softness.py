@@ -13,7 +13,8 @@ from .._core.arguments import names, number
 from .._core.array import by_numpy
 from .._core.errors import ModelError
 from ..model import Model
-from ..spatial import Attached, Reference, no_frames
+from ..spatial import Reference, no_frames
+from ..spatial.attached import Attached
 from .soft_rows import StopNumbers, held_tendons
 
 

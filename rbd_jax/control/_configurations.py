@@ -16,7 +16,8 @@ from .._core.arguments import instance
 from .._core.array import gather, is_known
 from ..constraints.evaluate import holonomic, matrix_of, residual_of
 from ..model import Model
-from ..simulate import Simulated, State
+from ..simulate import Simulated
+from ..simulate.state import State
 from ..simulate.systems import system_of
 from .constraint import Bounds, Constraint
 from .knot import Knot

@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..simulate import Actuation, Simulated, State
+from ..simulate import Simulated
+from ..simulate.controls import Actuation
+from ..simulate.state import State
 from ..simulate.system import System
 from ..simulate.systems import system_of, tree_of
 from .driven import driven_joints

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.array import matmul, transpose, vecmat
-from ..simulate import State
+from ..simulate.state import State
 from ._dependence import depends_on
 from ._stages import Point, Stages
 from .knot import Knot

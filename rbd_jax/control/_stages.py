@@ -20,8 +20,8 @@ from .._core.array import is_known, with_precision
 from .._core.implicit import recomputed
 from .._core.platform import is_cpu
 from ..parallel.fastest import in_fastest_form
-from ..simulate import State
-from ..simulate.step import linearized, stepped
+from ..simulate.state import State
+from ..simulate.steps import linearized, stepped
 from ._configurations import flat_entries
 from .knot import Knot
 from .problem import Problem

@@ -20,7 +20,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._core.arguments import choice
-from ..simulate import State
+from ..simulate.state import State
 from ._stages import Point, Stages
 from .interior_point import InteriorPoint
 from .knot import Knot

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from .._core.array import floating, gather, is_known
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
-from ..simulate import Actuation
+from ..simulate.controls import Actuation
 from .driven import driven_dof
 from .residual import Residual, residual_of
 

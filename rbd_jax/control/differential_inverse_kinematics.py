@@ -13,7 +13,8 @@ from jaxtyping import Array, Bool, Float, Int
 from .._core.arguments import a_model, configuration, instance, names, number
 from .._core.array import matmul, transpose, vecmat, with_precision
 from .._core.jit import compiled
-from ..simulate import Simulated, State
+from ..simulate import Simulated
+from ..simulate.state import State
 from ._configurations import Aims, limits_of, own_constraints, speeds_of
 from .constraint import Bounds, Constraint
 from .quadratic_program import quadratic_program

@@ -7,7 +7,8 @@ import numpy as np
 from .._core.arguments import instance
 from ..joints import Free
 from ..model import Model
-from ..simulate import Actuation, Simulated
+from ..simulate import Simulated
+from ..simulate.controls import Actuation
 
 
 def dof_count(model: Model, joint: str) -> int:

@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int
 
 from .._core.array import gather, matmul
 from ..model import Model, neutral
-from ..simulate import Simulated, State
+from ..simulate import Simulated
+from ..simulate.state import State
 from ..simulate.system import System
 
 

@@ -18,8 +18,10 @@ from jaxtyping import Array, Float
 from .._core.arguments import a_model, number
 from .._core.array import matmul, matvec, transpose, with_precision
 from .._core.jit import compiled
-from ..simulate import Actuation, Simulated, State
+from ..simulate import Simulated
 from ..simulate.begin import in_one_precision
+from ..simulate.controls import Actuation
+from ..simulate.state import State
 from ._controlled import controlled
 from .places import Place
 from .residuals import Position

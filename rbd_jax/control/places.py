@@ -15,7 +15,7 @@ from ..dynamics.jacobians import body_jacobian
 from ..dynamics.sites import frames_on
 from ..model import Model
 from ..sensors import OnBody
-from ..spatial import Transform
+from ..spatial.transform import Transform
 
 
 #: A site, else a body, by its name; or a frame on a body, `rbd.sensors.OnBody(body, placement)`.

@@ -22,10 +22,12 @@ from .._core.arguments import a_model, instance, number, whole_number
 from .._core.array import is_known
 from ..constraints import Stabilization
 from ..forces.actuators.drive import actuators_of
-from ..simulate import Actuation, Scheme, Simulated, State
+from ..simulate import Simulated
 from ..simulate.begin import Begin, begun
 from ..simulate.control import Control, Controls
-from ..simulate.controls import refuse_delays
+from ..simulate.controls import Actuation, refuse_delays
+from ..simulate.scheme import Scheme
+from ..simulate.state import State
 from ..simulate.systems import tree_of
 from ..simulate.tree_system import Acting
 from .constraint import Bounds, Constraint

@@ -16,7 +16,7 @@ from .._core.errors import UnknownNameError, suggest
 from ..dynamics import forward_kinematics, gravity_force
 from ..model import Model, neutral
 from ..robots import acrobot, arm7, cartpole, double_pendulum
-from ..simulate import State
+from ..simulate.state import State
 from .constraint import Bounds, Constraint
 from .ddp import DDP
 from .places import Located, Place

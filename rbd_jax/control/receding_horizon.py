@@ -20,7 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 from .._core.arguments import as_array, choice, function_tree, instance, number
 from .._core.array import is_known, matvec
 from .._core.jit import compiled
-from ..simulate import Controls, State
+from ..simulate.control import Controls
+from ..simulate.state import State
 from ._stages import Point, Stages, joined
 from .ddp import DDP
 from .problem import Problem

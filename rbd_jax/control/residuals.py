@@ -21,7 +21,7 @@ from ..contact.pairs import Touching, between, touching
 from ..dynamics import Motion
 from ..dynamics.centroidal import center_of, momentum_about_center
 from ..lie import SE3, SO3
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from .places import Located, Place
 from .residual import Residual
 

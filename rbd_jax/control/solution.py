@@ -13,8 +13,10 @@ from jaxtyping import Array, Float, Int
 
 from .._core.array import matvec
 from .._core.text import can_be_shown
-from ..simulate import Controls, State, Trajectory
+from ..simulate.control import Controls
+from ..simulate.state import State
 from ..simulate.system import System
+from ..simulate.trajectory import Trajectory
 from .problem import Problem
 
 

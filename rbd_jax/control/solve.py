@@ -10,7 +10,7 @@ from .._core.arguments import instance, number
 from .._core.array import is_known
 from .._core.jit import compiled
 from ..checkpoints import Checkpoint
-from ..simulate import State
+from ..simulate.state import State
 from ._stages import Stages
 from .ddp import DDP
 from .problem import Problem

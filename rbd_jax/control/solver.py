@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..simulate import State
+from ..simulate.state import State
 from ._stages import Point, Stages
 from .problem import Problem
 from .shots import Shots

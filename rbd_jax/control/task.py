@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import as_array
 from .._core.array import is_known
-from ..simulate import State
+from ..simulate.state import State
 from ..simulate.system import System
 from ._dependence import depends_on
 from .constraint import Constraint

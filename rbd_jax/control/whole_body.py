@@ -27,8 +27,10 @@ from .._core.jit import compiled
 from .._core.positive import solve_positive
 from ..model import Model
 from ..model.lumping import moving_inertias
-from ..simulate import Actuation, Simulated, State
+from ..simulate import Simulated
 from ..simulate.begin import in_one_precision
+from ..simulate.controls import Actuation
+from ..simulate.state import State
 from ..simulate.systems import tree_of
 from ._configurations import flat_entries, limits_of, own_constraints, speeds_of
 from ._controlled import Controlled, controlled

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .._core.array import with_zero_row
 from ..lie import SE3
-from ..spatial import Transform
+from ..spatial.transform import Transform
 
 
 class Bodies(eqx.Module):

@@ -9,8 +9,9 @@ from .._core.arguments import configuration, space_point, takes, velocity
 from .._core.array import gather, matvec, transpose
 from ..model import Model
 from ..model.lumping import moving_inertias
-from ..spatial import Inertia, Transform, moment_shift, motion_shift
-from ..spatial.inertia import inverse_symmetric
+from ..spatial import moment_shift, motion_shift
+from ..spatial.inertia import Inertia, inverse_symmetric
+from ..spatial.transform import Transform
 from .columns import from_columns
 from .mass_matrix import composite_momenta
 from .motion import Motion

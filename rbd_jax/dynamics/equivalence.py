@@ -32,7 +32,9 @@ from .._core.errors import ModelError
 from ..joints import Joint
 from ..model import Model, neutral, random_configuration
 from ..model.lumping import with_inertias_added
-from ..spatial import Inertia, Transform, cross_force_matrix, cross_motion_matrix
+from ..spatial import cross_force_matrix, cross_motion_matrix
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .motion import Motion
 from .regressor import inverse_dynamics_regressor, momentum_matrix
 

@@ -38,7 +38,8 @@ from .._core.errors import ModelError
 from .._core.positive import solve_positive
 from ..joints import Free
 from ..model import Model
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .columns import from_columns
 from .external import ExternalForces
 from .forward import DenseInverse, forward_dynamics

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import body_name, configuration, frame_name, space_point, takes, velocity
 from .._core.array import cross, transpose
 from ..model import Model
-from ..spatial import Transform, cross_motion, motion_shift
+from ..spatial import cross_motion, motion_shift
+from ..spatial.transform import Transform
 from .columns import from_columns
 from .kinematics import Frame
 from .motion import Motion

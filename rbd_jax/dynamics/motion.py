@@ -19,7 +19,8 @@ from .._core.array import dot, gather, gather_or_zero, sum_rows
 from .._core.module import Module, changed
 from ..model import Model, at_time
 from ..model.lumping import moving_inertias
-from ..spatial import AnyInertia, AnyTransform, Transform, cross_motion
+from ..spatial import AnyInertia, AnyTransform, cross_motion
+from ..spatial.transform import Transform
 from ._frame import (
     CommonFrame,
     base_acceleration,

@@ -23,7 +23,8 @@ from .._core.array import cross, gather, gather_or_zero, matmul, matvec, transpo
 from .._core.implicit import implicit
 from ..model import Model
 from ..model.lumping import sum_by_moving_body
-from ..spatial import Transform, cross_motion, moment_shift
+from ..spatial import cross_motion, moment_shift
+from ..spatial.transform import Transform
 from .columns import to_columns
 from .forward import BodyFrames, DenseInverse, TreeInverse, articulated_factors
 from .inverse import inertia_product, joint_forces

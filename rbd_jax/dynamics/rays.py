@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float
 from .._core.arguments import as_array, configuration, takes
 from .._core.array import gather, vecmat, with_precision
 from ..model import Model
-from ..shapes import Shape
 from ..shapes.geometry import Geometry
+from ..shapes.shape import Shape
 from .motion import Motion
 from .sites import fixed_frames
 

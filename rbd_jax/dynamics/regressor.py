@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import configuration, takes, velocity
 from .._core.array import dot, gather, gather_or_zero, matmul, matrix, skew, transpose, vecmat
 from ..model import Model
-from ..spatial import Transform, cross_force_matrix, moment_shift
+from ..spatial import cross_force_matrix, moment_shift
+from ..spatial.transform import Transform
 from .columns import from_columns
 from .motion import Motion
 

@@ -14,7 +14,9 @@ from .._core.arguments import choice, configuration, takes, velocity
 from .._core.array import gather, sum_rows, with_precision
 from .._core.errors import UnknownNameError
 from ..model import Model
-from ..spatial import Attached, Transform, no_frames
+from ..spatial import no_frames
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 from .bodies import Bodies
 from .jacobians import body_jacobian
 from .motion import Motion

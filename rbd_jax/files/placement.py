@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.array import with_numpy_leaves
 from .._core.errors import ModelError
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from .xml import Element
 
 

@@ -24,7 +24,8 @@ from ..model import Body, Mimic, Model, ModelBuilder
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..model.settings import Settings
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .limits import USUAL, Limits
 from .placement import Placement, quaternion, rotation_matrix, rotation_of_angles
 from .resources import Resources

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Plane, Sphere
 from ..shapes.geometry import Geometry
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from .placement import Placement
 from .resources import Resources
 from .shapes import GREY, ShapeReader

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from .._core.errors import ModelError, ModelWarning
-from ..shapes import Shape
 from ..shapes.geometry import Geometry
 from ..shapes.mesh import MeshFile
-from ..spatial import Transform
+from ..shapes.shape import Shape
+from ..spatial.transform import Transform
 from .resources import Resources
 from .xml import Element
 

@@ -22,7 +22,7 @@ from ..contact.massless import MasslessCenters
 from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from .limits import USUAL, Limits
 from .placement import Placement, origin
 from .resources import Resources

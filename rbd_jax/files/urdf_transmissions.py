@@ -9,7 +9,7 @@ import numpy as np
 from ..forces import FixedTendon
 from ..forces.actuators import Motor, OnTendon
 from ..model import Body
-from ..spatial import Attached
+from ..spatial.attached import Attached
 from .xml import Element
 
 

@@ -54,14 +54,12 @@ All together:
 
 Your own:
 
-- `add_forces`: the model with force elements
 - `Force`: what every force inherits from
 - `BodyForce`: what forces on bodies inherit from
 - `PointForce`: what pulls at points inherit from
 - `PathForce`: what tensions along a path inherit from
 - `Together`: several forces as one
 - `JointFriction`: bounded friction along joints over a step
-- `Motion`: what a force is asked about: a model in a state
 - `Bodies`: some of its bodies in maximal coordinates
 """
 
@@ -101,20 +99,19 @@ __all__ = [
     "FluidForce",
     "carried_forces",
     "activation_places",
-    "add_forces",
     "Force",
     "BodyForce",
     "PointForce",
     "PathForce",
     "Together",
     "JointFriction",
-    "Motion",
     "Bodies",
 ]
 
-from ..dynamics import Bodies as Bodies, Motion as Motion
+
+from .._core.deprecation import at_the_top
+from ..dynamics import Bodies as Bodies
 from ._body import BodyForce as BodyForce
-from ._force import Force as Force, Together as Together, add_forces as add_forces
 from ._point import PathForce as PathForce, PointForce as PointForce
 from .bearing import Bearing as Bearing
 from .bristle_friction import BristleFriction as BristleFriction
@@ -123,6 +120,7 @@ from .carried import activation_places as activation_places, carried_forces as c
 from .deformable import add_deformable as add_deformable
 from .directional_force import DirectionalForce as DirectionalForce
 from .fluid import BoxDrag as BoxDrag, EllipsoidDrag as EllipsoidDrag, FluidForce as FluidForce
+from .force import Force as Force, Together as Together
 from .gear import (
     Gear as Gear,
     add_rotor as add_rotor,
@@ -154,3 +152,13 @@ from .tendon import (
     tendon_velocities as tendon_velocities,
 )
 from .viscous_damping import ViscousDamping as ViscousDamping
+
+
+#: What is at the top of the library, `rbd_jax`, and was here as well.
+__getattr__ = at_the_top(
+    __name__,
+    {
+        "Motion": "..dynamics",
+        "add_forces": ".force",
+    },
+)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from .._core.array import gather_or_zero, sum_rows
 from ..dynamics import Bodies
 from ..model import Model
-from ._force import Force
+from .force import Force
 
 
 class BodyForce(Force):

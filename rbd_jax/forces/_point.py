@@ -13,7 +13,7 @@ from .._core.arguments import body_name, names, number
 from .._core.array import cross, dot, gather, matvec, sum_rows, vecmat
 from ..dynamics import Bodies
 from ..model import Model
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._body import BodyForce
 
 

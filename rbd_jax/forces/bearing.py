@@ -16,7 +16,8 @@ from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..joints import Offset, Prismatic, Reversed, Revolute
 from ..model import Model
-from ..spatial import Attached, no_frames
+from ..spatial import no_frames
+from ..spatial.attached import Attached
 
 
 class Bearing(Attached):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import names, number
 from .._core.array import clamped, dot
-from ._force import Force
+from .force import Force
 from .joint_friction import JointFriction
 
 

@@ -13,7 +13,7 @@ from .tendon import TendonForces, tendons_of
 
 
 if TYPE_CHECKING:
-    from ._force import Force
+    from .force import Force
 
 
 def carried_forces(model: Model, u: Float[Array, "nu"] | None = None) -> tuple[Force, ...]:

@@ -21,7 +21,8 @@ from .._core.jit import compiled
 from ..dynamics import forward_kinematics
 from ..joints import Translational
 from ..model import ModelBuilder, neutral
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from ._point import WORLD, lengths_and_directions
 from .spring_network import SpringNetwork, pairs, spread
 

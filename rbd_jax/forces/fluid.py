@@ -14,8 +14,8 @@ from .._core.arguments import names, number
 from .._core.array import cross, dot, vecmat
 from .._core.errors import ModelError
 from ..dynamics.sites import fixed_frames, generalized_force_at
-from ..spatial import Transform
-from ._force import Force
+from ..spatial.transform import Transform
+from .force import Force
 
 
 class FluidForce(Force):

@@ -21,8 +21,9 @@ from .._core.errors import ModelError
 from ..joints import Revolute
 from ..model import Mimic, Model, ModelBuilder
 from ..model.lumping import with_inertias_added
-from ..spatial import Inertia, Transform
-from ._force import Force
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
+from .force import Force
 
 
 class Gear(Force):

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import names, number
 from .._core.array import dot, vecmat
 from ..dynamics.sites import fixed_frames, generalized_force_at
-from ..spatial import Transform
-from ._force import Force
+from ..spatial.transform import Transform
+from .force import Force
 
 
 class GravityCompensation(Force):

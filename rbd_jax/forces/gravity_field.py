@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import names, number
 from .._core.array import dot, matmul, transpose
 from ..lie import SE3
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from ._body import BodyForce
 
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import names, number
 from .._core.array import gather_or_zero
 from ..model import configuration_rate
-from ._force import Force
 from ._one_sided import compression, engagement, work
+from .force import Force
 
 
 class JointLimit(Force):

@@ -14,7 +14,7 @@ from ..dynamics import Motion
 
 
 if TYPE_CHECKING:
-    from ._force import Force
+    from .force import Force
 
 
 def own_states(forces: Sequence[Force]) -> Float[Array, "own"]:

@@ -22,9 +22,10 @@ from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..dynamics.sites import body_wrenches_at, fixed_frames, generalized_force_at
 from ..model import Model
-from ..spatial import Reference, Transform, no_frames
-from ._force import Force
+from ..spatial import Reference, no_frames
+from ..spatial.transform import Transform
 from ._point import lengths_and_directions
+from .force import Force
 from .wrapping import wrapped
 
 

@@ -10,8 +10,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import body_name, names, number
 from .._core.errors import ModelError
-from ..spatial import Transform
-from ..spatial.transform import rigid_fault
+from ..spatial.transform import Transform, rigid_fault
 from ._body import BodyForce
 
 

@@ -30,8 +30,7 @@ from ..dynamics import Motion, inverse_dynamics
 from ..dynamics.passive import passive_force
 from ..forces.carried import carried_forces
 from ..model import Model
-from ..parallel import batch_map
-from ..parallel.batch import whole
+from ..parallel.batch import batch_map, whole
 from .equations import linear_numbers, torque_regressor
 from .fourier import SAMPLES, basis, excess
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.arguments import accuracy
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from ._basis import Basis, basis_of
 from ._triangles import with_rows
 from .equations import Equations, linear_numbers

@@ -29,7 +29,8 @@ from ..sensors import (
     Readings,
     Sensor,
 )
-from ..simulate import Controls, State
+from ..simulate.control import Controls
+from ..simulate.state import State
 from .log import CHANNELS, Log, LogError, LogWarning, columns_of
 
 

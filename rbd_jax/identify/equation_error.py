@@ -32,7 +32,8 @@ from ..sensors import (
     TendonPosition,
     TorqueSensor,
 )
-from ..simulate import State, sense
+from ..simulate.sensing import sense
+from ..simulate.state import State
 from .comparison import (
     Comparison,
     Windows,

@@ -29,9 +29,8 @@ from ..forces.actuators.drive import actuators_of
 from ..forces.carried import carried_forces
 from ..model import Model
 from ..model.attachments import without
-from ..parallel import batch_map
-from ..parallel.batch import whole
-from ..spatial import Inertia
+from ..parallel.batch import batch_map, whole
+from ..spatial.inertia import Inertia
 from ._triangles import condensed
 from .log import Log, LogError, as_logs
 from .sanity import check_log

@@ -17,7 +17,8 @@ from .._core.array import blocks, by_numpy, dot, gather, is_known, matmul, matve
 from ..joints import Joint
 from ..lie import SE3
 from ..model import Model
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .kind import Candidate, Kind, column, replaced
 
 

@@ -25,7 +25,7 @@ from .._core.arguments import a_model
 from .._core.errors import ModelError
 from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from ._linear import LinearProblem, Solution
 from .equation_error import EquationError
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.errors import suggest
 from ..model import Model
-from ..simulate import Trajectory
+from ..simulate.trajectory import Trajectory
 from .kinds import degrees_of_freedom
 
 

@@ -17,8 +17,13 @@ from .._core.arguments import choice, number, whole_number
 from .._core.jit import compiled
 from ..forces.actuators.drive import actuators_of
 from ..model import Model, difference, integrate
-from ..simulate import Controls, Scheme, State, Trajectory, rollout, sense
+from ..simulate.control import Controls
 from ..simulate.controls import arriving
+from ..simulate.rollouts import rollout
+from ..simulate.scheme import Scheme
+from ..simulate.sensing import sense
+from ..simulate.state import State
+from ..simulate.trajectory import Trajectory
 from ..simulate.tree_system import TreeSystem
 from .comparison import (
     Comparison,

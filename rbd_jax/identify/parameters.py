@@ -16,7 +16,7 @@ from .._core.array import by_numpy, is_known
 from .._core.errors import ModelError
 from .._core.jit import compiled
 from ..model import Model
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from .kind import Kind
 
 

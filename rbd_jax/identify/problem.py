@@ -27,10 +27,9 @@ from .._core.arguments import a_model, instance
 from .._core.array import zeros
 from .._core.errors import UnknownNameError, suggest
 from ..model import Model, difference, integrate
-from ..parallel import batch_map
-from ..parallel.batch import devices_in_use, whole
-from ..simulate import State
-from ..spatial import Inertia
+from ..parallel.batch import batch_map, devices_in_use, whole
+from ..simulate.state import State
+from ..spatial.inertia import Inertia
 from ._elimination import Linear
 from .comparison import Comparison, Windows
 from .kind import Kind

@@ -30,7 +30,8 @@ from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
 from ..sensors.sensing import sensors_of
-from ..simulate import Controls, State
+from ..simulate.control import Controls
+from ..simulate.state import State
 from ._match import inverse, mismatch, pairs, put, sample, table
 
 

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._core.array import by_numpy, matvec
-from ..spatial import Transform, planar
-from ..spatial.transform import body_twist
+from ..spatial import planar
+from ..spatial.transform import Transform, body_twist
 
 
 class Joint(eqx.Module):

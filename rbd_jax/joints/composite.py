@@ -14,7 +14,8 @@ import jax.numpy as jnp
 
 from .._core.arguments import instance
 from .._core.array import by_numpy, matvec, transpose
-from ..spatial import Transform, cross_motion
+from ..spatial import cross_motion
+from ..spatial.transform import Transform
 from ._joint import Joint
 from .prismatic import Prismatic
 from .revolute import Revolute

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import direction
 from .._core.array import blocks
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 

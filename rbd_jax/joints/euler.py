@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from .._core.arguments import choice
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import Joint
 from ._turns import turns, turns_rate
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from .._core.array import dot, matvec
 from ..lie import SO3, quaternion
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import Joint
 
 

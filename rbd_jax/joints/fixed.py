@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from ..spatial import Transform, planar
+from ..spatial import planar
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 
 

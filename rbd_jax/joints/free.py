@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._core.array import by_numpy, matvec, vecmat
 from ..lie import SE3, SO3, quaternion
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 
 

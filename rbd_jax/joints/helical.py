@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.arguments import direction, number
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 

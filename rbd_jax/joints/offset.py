@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._core.array import transpose
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import Joint
 from ._wrapped import Wrapped
 

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import direction
 from .._core.array import blocks, cross, dot, matrix, matvec, vecmat
 from ..lie import SE3, SO3
-from ..spatial import Transform, planar
+from ..spatial import planar
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 

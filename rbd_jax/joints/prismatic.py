@@ -5,7 +5,8 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import direction
 from .._core.array import matvec
-from ..spatial import Transform, planar
+from ..spatial import planar
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 
 

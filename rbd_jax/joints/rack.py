@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.arguments import number
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import Joint
 from .revolute import turn
 

@@ -2,7 +2,7 @@
 
 from .._core.array import by_numpy, matvec
 from ..lie import SO3, quaternion
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 
 

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import instance, number
 from .._core.array import matvec, vecmat
 from ..lie import SE3
-from ..spatial import Transform, cross_motion
+from ..spatial import cross_motion
+from ..spatial.transform import Transform
 from ._basis import cumulative_weights, segment, weights
 from ._joint import Joint
 from ._turns import turns

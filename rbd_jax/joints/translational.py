@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import ConstantSubspaceJoint
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import direction
 from .._core.array import is_known
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._joint import Joint
 from ._turns import turns, turns_rate
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Shaped
 
-from ..parallel import batch_map
-from ..tasks import Task, TaskState
+from ..parallel.batch import batch_map
+from ..tasks import TaskState
 from ..tasks.situation import EpisodeKeys
-from ..tasks.task import after
+from ..tasks.task import Task, after
 from .policy import as_row
 
 

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, Int
 
 from .._core.arguments import instance
 from .._core.array import clamped
-from ..simulate import State
-from ..tasks import Situation, Task, TaskState
+from ..simulate.state import State
+from ..tasks import Situation, TaskState
+from ..tasks.task import Task
 
 
 class Controller(eqx.Module):

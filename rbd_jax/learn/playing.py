@@ -13,8 +13,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._core.arguments import instance, whole_number
 from .._core.jit import compiled
-from ..parallel import batch_map
-from ..tasks import Task, TaskState
+from ..parallel.batch import batch_map
+from ..tasks import TaskState
+from ..tasks.task import Task
 from .policy import Policy
 
 

@@ -19,7 +19,7 @@ from .._core.arguments import instance
 from .._core.array import from_numpy
 from .._core.files import whole_file
 from .._core.jit import compiled
-from ..tasks import Task
+from ..tasks.task import Task
 from .network import Network, Normalization
 
 

@@ -17,7 +17,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._core.arguments import number, whole_number
-from ..tasks import Task, TaskState
+from ..tasks import TaskState
+from ..tasks.task import Task
 from ._episodes import Moment, advanced, begun, length_of
 from .network import Network, Normalization, mean_over, sum_over
 from .policy import Policy, as_row

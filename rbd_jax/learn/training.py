@@ -17,7 +17,7 @@ from .._core.arguments import instance
 from .._core.devices import set_devices
 from .._core.jit import compiled
 from ..checkpoints import Checkpoint, plain_leaves, running, with_leaves
-from ..tasks import Task
+from ..tasks.task import Task
 from .policy import Policy
 from .short_horizon_actor_critic import Learner, ShortHorizonActorCritic
 

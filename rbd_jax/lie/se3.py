@@ -16,7 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.array import blocks, cross, identity_like, matmul, matvec, skew
-from ..spatial import Transform, cross_motion, cross_motion_matrix
+from ..spatial import cross_motion, cross_motion_matrix
+from ..spatial.transform import Transform
 from .group import Group
 from .so3 import SO3
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from jaxtyping import Array, Float
 
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from .group import Group
 from .product import DirectProduct
 from .rn import Rn

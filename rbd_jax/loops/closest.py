@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from .._core.array import dot, identity_like, matmul, transpose, vecmat
 from .._core.derivatives import custom_jvp
 from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurface, Translational
-from ..spatial import Transform
+from ..spatial.transform import Transform
 
 
 #: Configurations among which starts are chosen: drawn over the joint's range, always the same. The nearest of them may lie

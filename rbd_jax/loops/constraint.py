@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.array import matmul, matvec, skew
-from ..spatial import Attached, Transform
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 
 
 class Constraint(Attached):

@@ -16,7 +16,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import number
 from .._core.array import is_known
 from ..lie import SO3
-from ..spatial import Transform, no_frames
+from ..spatial import no_frames
+from ..spatial.transform import Transform
 from .constraint import Constraint
 from .relative import frame_on
 

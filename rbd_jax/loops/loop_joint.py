@@ -18,7 +18,7 @@ from .._core.arguments import instance, number
 from .._core.array import complement, dot, matmul, matvec, transpose, unskew, vecmat
 from ..joints import ConstantSubspaceJoint, Joint
 from ..lie import SO3
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from .closest import closest
 from .relative import RelativeConstraint, across, along_turn, misplaced, tilt
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.array import cross, vecmat
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from .relative import RelativeConstraint
 
 

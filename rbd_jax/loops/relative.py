@@ -18,8 +18,7 @@ from .._core.array import by_numpy, cross, matvec, vecmat
 from .._core.errors import ModelError
 from ..joints.planar import plane
 from ..lie import SO3
-from ..spatial import Transform
-from ..spatial.transform import rigid_fault
+from ..spatial.transform import Transform, rigid_fault
 from .constraint import Constraint
 
 

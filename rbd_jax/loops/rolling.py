@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from .._core import arguments
 from .._core.array import cross, dot, matvec, vecmat
 from ..joints.planar import plane
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from .nonholonomic import NonholonomicConstraint
 
 

@@ -20,7 +20,9 @@ from .._core.array import is_known, with_precision
 from .._core.errors import ModelError, ModelWarning, UnknownNameError, suggest
 from ..joints import Joint
 from ..loops import Constraint
-from ..spatial import Attached, Reference, Transform
+from ..spatial import Reference
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 from .model import Model
 from .topology import Topology
 

@@ -22,8 +22,9 @@ from .._core.array import from_numpy, is_known, with_numpy_leaves
 from .._core.errors import ModelError, ModelWarning, is_plain, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
-from ..spatial import Attached, Inertia, Transform
-from ..spatial.transform import rigid_fault
+from ..spatial.attached import Attached
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform, rigid_fault
 from . import faults
 from .attachments import attachable, attached_to, constraints_of, told
 from .mimic import Mimic, absorbed, array_module, numbers_of, ratios

@@ -20,7 +20,8 @@ from .._core.arguments import a_model, choice, configuration, instance, number
 from .._core.array import cross, dot, matvec
 from .._core.errors import ModelError
 from ..joints import Cylindrical, Fixed, Helical, Joint, Prismatic, Revolute
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .builder import ModelBuilder
 from .model import Model
 

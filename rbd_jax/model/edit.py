@@ -20,7 +20,8 @@ from .._core.arguments import a_model, as_array
 from .._core.array import is_known, with_precision
 from .._core.errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
-from ..spatial import Reference, Transform
+from ..spatial import Reference
+from ..spatial.transform import Transform
 from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed, without_repeated
 from .builder import Body, ModelBuilder, checked_name, describe
 from .lumping import moving_inertias, moving_placements, weld_frames

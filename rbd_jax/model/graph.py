@@ -21,7 +21,9 @@ from ..joints import Fixed, Free, Joint, Offset, reverse
 from ..lie import quaternion
 from ..loops import Constraint, LoopJoint
 from ..loops.relative import frame_on
-from ..spatial import Attached, Inertia, Transform
+from ..spatial.attached import Attached
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .builder import ALONG_JOINT, DEFAULTS, Body, ModelBuilder
 from .model import Model
 from .settings import Settings

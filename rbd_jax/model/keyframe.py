@@ -12,7 +12,9 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import names, number
 from .._core.errors import ModelError
-from ..spatial import Attached, Reference, Transform, no_frames
+from ..spatial import Reference, no_frames
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 from .configuration import neutral
 from .model import Model
 

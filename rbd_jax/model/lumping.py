@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.array import sum_rows
-from ..spatial import AnyInertia, AnyTransform, Inertia
+from ..spatial import AnyInertia, AnyTransform
+from ..spatial.inertia import Inertia
 from .model import Model
 
 

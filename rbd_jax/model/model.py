@@ -12,7 +12,8 @@ from .._core.errors import UnknownNameError, suggest
 from .._core.module import Module
 from ..joints import Joint
 from ..loops import Constraint
-from ..spatial import AnyInertia, AnyTransform, Attached, planar
+from ..spatial import AnyInertia, AnyTransform, planar
+from ..spatial.attached import Attached
 from .settings import Settings
 from .topology import Topology
 

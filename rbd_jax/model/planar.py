@@ -18,7 +18,9 @@ from .._core.arguments import a_model, number
 from .._core.array import by_numpy, cross, dot, is_known, matvec, pick, vecmat
 from .._core.errors import ModelError
 from ..joints import InPlane, Joint
-from ..spatial import Inertia, Transform, planar as algebra
+from ..spatial import planar as algebra
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .attachments import detach, fits_planar
 from .model import Model
 

@@ -15,22 +15,17 @@ from .._core.arguments import a_model, instance, number, whole_number
 from .._core.array import by_numpy, from_numpy, is_known, pick, zeros
 from .._core.jit import compiled, prepared
 from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
-from ..constraints import Stabilization, assemble, project_velocity
+from ..constraints import Stabilization
+from ..constraints.consistency import assemble, project_velocity
 from ..contact.law import contact_law
 from ..contact.separated import separated
 from ..dynamics.energy import energies_of
 from ..model import Model, integrate, neutral
-from ..simulate import (
-    Acting,
-    Scheme,
-    Simulated,
-    State,
-    Stretches,
-    Trajectory,
-    TreeSystem,
-    system_of,
-)
+from ..simulate import Acting, Simulated, Stretches, TreeSystem, system_of
 from ..simulate.begin import checked_step, default_step, may_rub
+from ..simulate.scheme import Scheme
+from ..simulate.state import State
+from ..simulate.trajectory import Trajectory
 from .batch import batch_map, is_global, whole
 
 

@@ -16,7 +16,10 @@ from .._core.array import from_numpy, zeros
 from .._core.files import whole_file
 from ..checkpoints import Checkpoint, CheckpointError, Run
 from ..constraints import Stabilization
-from ..simulate import Acting, Scheme, Simulated, State, Trajectory
+from ..simulate import Acting, Simulated
+from ..simulate.scheme import Scheme
+from ..simulate.state import State
+from ..simulate.trajectory import Trajectory
 from .simulation import Simulation
 
 

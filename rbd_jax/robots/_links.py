@@ -9,8 +9,11 @@ from .._core.array import from_numpy
 from ..joints import Joint
 from ..model import ModelBuilder
 from ..sensors import Accelerometer, FrameOrientation, Gyro, JointPosition, JointVelocity
-from ..shapes import Box, Cylinder, Geometry, Plane, Shape, Site, Sphere
-from ..spatial import Inertia, Transform
+from ..shapes import Box, Cylinder, Geometry, Plane, Sphere
+from ..shapes.shape import Shape
+from ..shapes.site import Site
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 
 
 #: What the robots look like.

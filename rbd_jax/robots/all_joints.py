@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from .. import joints
 from ..model import Model, ModelBuilder
-from ..spatial import Transform
+from ..spatial.transform import Transform
 from ._links import add, at, box
 
 

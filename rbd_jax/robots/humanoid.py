@@ -9,7 +9,7 @@ from ..forces.actuators import Position
 from ..joints import Free, Revolute, Spherical, Universal
 from ..model import Body, Model, ModelBuilder
 from ..sensors import ForceSensor, TorqueSensor
-from ..shapes import Site
+from ..shapes.site import Site
 from ._links import add, add_floor, add_inertial_unit, add_joint_sensors, at, ball, box, rod
 
 

@@ -3,7 +3,7 @@
 from ..forces.actuators import Motor
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
-from ..shapes import Site
+from ..shapes.site import Site
 from ._links import Solid, add, add_joint_sensors, at, ball
 
 

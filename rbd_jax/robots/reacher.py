@@ -4,7 +4,7 @@ from ..forces.actuators import Motor
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
 from ..sensors import FramePosition
-from ..shapes import Site
+from ..shapes.site import Site
 from ._links import add, add_joint_sensors, at, rod
 
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.arguments import names, vector
-from ..spatial import Reference, Transform, no_frames
+from ..spatial import Reference, no_frames
+from ..spatial.transform import Transform
 from .sensor import Sensor
 
 

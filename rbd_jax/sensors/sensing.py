@@ -17,7 +17,8 @@ from ..contact.contacts import Contacts
 from ..dynamics import Bodies, Motion
 from ..dynamics.sites import frames_on
 from ..model import Model
-from ..spatial import Reference, Transform, no_frames
+from ..spatial import Reference, no_frames
+from ..spatial.transform import Transform
 from .places import PlacedSensor
 from .sensor import Sensor
 

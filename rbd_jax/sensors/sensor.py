@@ -10,7 +10,8 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from .._core.arguments import names, number
-from ..spatial import Attached, no_frames
+from ..spatial import no_frames
+from ..spatial.attached import Attached
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._core.array import cross, matmul, matvec
 from ..model import Model
-from ..spatial import Reference, Transform
+from ..spatial import Reference
+from ..spatial.transform import Transform
 from .sensor import BodySensor
 
 

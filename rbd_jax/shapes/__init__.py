@@ -1,7 +1,5 @@
 """What bodies look like and touch with, and named frames on them.
 
-- `Site`: a named frame on a body
-- `Shape`: a geometry on a body, to be seen and to touch with
 - `Geometry`: the protocol of geometries: inertia, and triangles to draw
 - `Sphere`: a ball
 - `Capsule`: a cylinder between two half balls
@@ -14,8 +12,6 @@
 """
 
 __all__ = [
-    "Site",
-    "Shape",
     "Geometry",
     "Sphere",
     "Capsule",
@@ -27,6 +23,8 @@ __all__ = [
     "Mesh",
 ]
 
+
+from .._core.deprecation import at_the_top
 from .geometry import (
     Box as Box,
     Capsule as Capsule,
@@ -38,5 +36,13 @@ from .geometry import (
 )
 from .height_field import HeightField as HeightField
 from .mesh import Mesh as Mesh
-from .shape import Shape as Shape
-from .site import Site as Site
+
+
+#: What is at the top of the library, `rbd_jax`, and was here as well.
+__getattr__ = at_the_top(
+    __name__,
+    {
+        "Shape": ".shape",
+        "Site": ".site",
+    },
+)

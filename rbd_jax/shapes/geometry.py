@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import number
 from .._core.errors import ModelError
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from . import rays, surfaces
 from .surfaces import Triangles
 

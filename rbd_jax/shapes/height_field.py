@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import as_array, number
-from ..spatial import Inertia
+from ..spatial.inertia import Inertia
 from . import rays, surfaces
 from .geometry import Geometry
 

@@ -22,8 +22,7 @@ from .._core.arguments import number
 from .._core.array import is_known, outer, with_precision
 from .._core.errors import ModelError
 from .._core.jit import compiled
-from ..spatial import Inertia
-from ..spatial.inertia import triangle
+from ..spatial.inertia import Inertia, triangle
 from . import rays
 from .geometry import Geometry
 from .surfaces import Triangles

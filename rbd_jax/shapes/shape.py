@@ -13,7 +13,9 @@ from jaxtyping import Array, Float
 from .._core.arguments import instance, names, number, vector
 from .._core.array import from_numpy, is_known, pick
 from .._core.errors import ModelError
-from ..spatial import Attached, Inertia, Transform
+from ..spatial.attached import Attached
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 from .geometry import Geometry
 
 

@@ -7,7 +7,8 @@ import jax
 from jaxtyping import Array, Float
 
 from .._core.arguments import names, vector
-from ..spatial import Attached, Transform
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 
 
 class Site(Attached):

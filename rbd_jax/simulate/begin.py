@@ -14,7 +14,9 @@ from jaxtyping import Array, Float, Int
 
 from .._core.arguments import a_model, choice, configuration, instance, is_planar, number, velocity
 from .._core.array import by_numpy, is_known, with_precision
-from ..constraints import Projection, ReducedModel, Stabilization, check_consistent
+from ..constraints import Projection, Stabilization
+from ..constraints.closure import ReducedModel
+from ..constraints.consistency import check_consistent
 from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force
 from ..forces.bearing import bearings_of

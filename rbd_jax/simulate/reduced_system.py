@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 
 from .._core.array import matvec, vecmat
 from .._core.module import changed
-from ..constraints import Closure, ReducedModel
-from ..constraints.closure import reduced_acceleration, reduced_inertia
+from ..constraints import Closure
+from ..constraints.closure import ReducedModel, reduced_acceleration, reduced_inertia
 from ..contact.law import Free, JumpingLaw, Reaction, contact_law
 from ..dynamics import kinetic_energy
 from ..dynamics.forward import singular_matrix

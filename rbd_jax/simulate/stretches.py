@@ -18,7 +18,7 @@ from .._core.failures import Failure
 from ..constraints import Stabilization
 from .begin import begun
 from .controls import driver
-from .rollout import TOLERANCE, Carry, Run
+from .rollouts import TOLERANCE, Carry, Run
 from .scheme import Scheme
 from .state import State
 from .systems import Simulated

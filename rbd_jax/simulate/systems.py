@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 from jaxtyping import Array, Float
 
-from ..constraints import ReducedModel, Stabilization
+from ..constraints import Stabilization
+from ..constraints.closure import ReducedModel
 from ..model import Model
 from .reduced_system import ReducedSystem
 from .system import System

@@ -1,11 +1,8 @@
 """Six-dimensional vector algebra (book ch. 2 and app. A), and the planar, three-dimensional one as the same interface.
 
-- `Transform`: a frame placed in another
-- `Inertia`: the inertia of a rigid body
 - `ArticulatedInertia`: the apparent inertia of a body that carries others
 - `Screw`: a motion as a turn about an axis in space and a slide along it
 - `AxialScrew`: a turn about a coordinate axis and a shift along it, at a third of the cost
-- `Attached`: what can be fixed to bodies and joints: the protocol of constraints and forces
 - `Reference`: another attached thing, by its role and its name
 - `no_frames`: the frames of what is on no body
 - `cross_motion`: `v × m`
@@ -26,12 +23,9 @@
 """
 
 __all__ = [
-    "Transform",
-    "Inertia",
     "ArticulatedInertia",
     "Screw",
     "AxialScrew",
-    "Attached",
     "Reference",
     "no_frames",
     "cross_motion",
@@ -51,12 +45,13 @@ __all__ = [
     "planar",
 ]
 
+
+from .._core.deprecation import at_the_top
 from . import planar as planar
 from .algebras import AnyInertia as AnyInertia, AnyTransform as AnyTransform
-from .attached import Attached as Attached, Reference as Reference, no_frames as no_frames
+from .attached import Reference as Reference, no_frames as no_frames
 from .axial_screw import AxialScrew as AxialScrew
-from .inertia import ArticulatedInertia as ArticulatedInertia, Inertia as Inertia
-from .transform import Transform as Transform
+from .inertia import ArticulatedInertia as ArticulatedInertia
 from .vectors import (
     Screw as Screw,
     classical_acceleration as classical_acceleration,
@@ -71,4 +66,15 @@ from .vectors import (
     parts as parts,
     power as power,
     spatial_acceleration as spatial_acceleration,
+)
+
+
+#: What is at the top of the library, `rbd_jax`, and was here as well.
+__getattr__ = at_the_top(
+    __name__,
+    {
+        "Attached": ".attached",
+        "Inertia": ".inertia",
+        "Transform": ".transform",
+    },
 )

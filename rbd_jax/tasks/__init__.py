@@ -2,7 +2,6 @@
 
 - `load`: one of the bundled tasks by its name
 - `NAMES`: the names that it knows
-- `Task`: a model to control, how an episode begins, what is seen, what is wanted: `rbd.Task`
 - `TaskState`: an episode after some steps
 - `Situation`: a moment of an episode, as a task sees it
 
@@ -37,7 +36,6 @@ For other libraries:
 __all__ = [
     "load",
     "NAMES",
-    "Task",
     "TaskState",
     "Situation",
     "cartpole",
@@ -62,6 +60,7 @@ __all__ = [
 
 from typing import Any
 
+from .._core.deprecation import at_the_top
 from .._core.errors import UnknownNameError, suggest
 from .acrobot import acrobot as acrobot
 from .brax import to_brax as to_brax
@@ -82,7 +81,7 @@ from .randomization import (
 )
 from .reaching import arm_reach as arm_reach, reacher as reacher
 from .situation import Situation as Situation, TaskState as TaskState
-from .task import Task as Task
+from .task import Task as _Task
 
 
 _BUNDLED = {
@@ -98,7 +97,7 @@ NAMES = tuple(_BUNDLED)
 """
 
 
-def load(name: str, **options: Any) -> Task:
+def load(name: str, **options: Any) -> _Task:
     """A bundled task by its name.
 
     **Arguments**
@@ -114,3 +113,12 @@ def load(name: str, **options: Any) -> Task:
     if name not in _BUNDLED:
         raise UnknownNameError(f"load: there is no task {name!r}{suggest(name, NAMES)}")
     return _BUNDLED[name](**options)
+
+
+#: What is at the top of the library, `rbd_jax`, and was here as well.
+__getattr__ = at_the_top(
+    __name__,
+    {
+        "Task": ".task",
+    },
+)

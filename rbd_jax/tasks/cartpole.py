@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..robots import load
-from ..simulate import State
+from ..robots.loading import load
+from ..simulate.state import State
 from .task import Task
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core.arguments import choice, instance, whole_number
-from ..parallel import batch_map
+from ..parallel.batch import batch_map
 from .situation import EpisodeKeys, TaskState
 from .task import Task
 

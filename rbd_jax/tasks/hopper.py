@@ -8,9 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..forces import JointLimit, add_forces
-from ..robots import load
-from ..simulate import State
+from ..forces import JointLimit
+from ..forces.force import add_forces
+from ..robots.loading import load
+from ..simulate.state import State
 from .ground import on_ground
 from .task import Task
 

@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model, attach
-from ..robots import load
-from ..shapes import Capsule, Shape
-from ..simulate import Controls, State
-from ..spatial import Transform
+from ..robots.loading import load
+from ..shapes import Capsule
+from ..shapes.shape import Shape
+from ..simulate.control import Controls
+from ..simulate.state import State
+from ..spatial.transform import Transform
 from .ground import on_ground
 from .situation import Situation
 from .task import Task

@@ -20,7 +20,8 @@ from ..lie import SO3
 from ..model import Model
 from ..simulate import Simulated
 from ..simulate.systems import tree_of
-from ..spatial import Inertia, Transform
+from ..spatial.inertia import Inertia
+from ..spatial.transform import Transform
 
 
 class Randomization(eqx.Module):

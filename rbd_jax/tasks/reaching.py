@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..dynamics import gravity_force
-from ..robots import load
-from ..simulate import State
+from ..robots.loading import load
+from ..simulate.state import State
 from .task import Task
 
 

@@ -9,9 +9,9 @@ import jax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._core.module import Module, changed
-from ..constraints import ReducedModel
+from ..constraints.closure import ReducedModel
 from ..dynamics import Motion
-from ..simulate import State
+from ..simulate.state import State
 
 
 class TaskState(eqx.Module):

@@ -32,10 +32,14 @@ from .._core.derivatives import custom_jvp
 from .._core.jit import compiled
 from .._core.module import Module
 from ..forces.actuators.drive import actuators_of
-from ..simulate import Controls, Result, Scheme, Simulated, State
+from ..simulate import Simulated
 from ..simulate.begin import begun
+from ..simulate.control import Controls
 from ..simulate.controls import control_of, refuse_delays
-from ..simulate.step import held
+from ..simulate.result import Result
+from ..simulate.scheme import Scheme
+from ..simulate.state import State
+from ..simulate.steps import held
 from ..simulate.systems import system_of, tree_of
 from .randomization import Randomization, randomizations, randomized
 from .situation import EpisodeKeys, Situation, TaskState

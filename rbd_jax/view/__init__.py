@@ -7,8 +7,6 @@
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
 - `plot_solution`: a motion that was optimized, between its bounds
 - `plot_learning`: how a policy was learned
-- `save_video`: a film of a motion
-- `save_html`: a page that plays a motion, in one file
 - `Player`: such a page, which shows itself in a notebook
 - `Camera`: from where a model is seen
 """
@@ -21,21 +19,30 @@ __all__ = [
     "plot_excitation",
     "plot_solution",
     "plot_learning",
-    "save_video",
-    "save_html",
     "Player",
     "Camera",
 ]
 
+
 from .._core.callable import make_callable
+from .._core.deprecation import at_the_top
 from .camera import Camera as Camera
 from .excitation import plot_excitation as plot_excitation
-from .film import save_video as save_video
 from .learning import plot_learning as plot_learning
 from .optimization import plot_solution as plot_solution
-from .player import Player as Player, save_html as save_html
+from .player import Player as Player
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory
 from .viewer import Viewer as Viewer, view as view
 
 
 make_callable(__name__, view)
+
+
+#: What is at the top of the library, `rbd_jax`, and was here as well.
+__getattr__ = at_the_top(
+    __name__,
+    {
+        "save_html": ".player",
+        "save_video": ".film",
+    },
+)

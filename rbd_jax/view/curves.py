@@ -15,15 +15,16 @@ import numpy as np
 
 from .._core.figures import ALARM, COLORS, GREY, dress, plain
 from .._core.jit import compiled
-from ..constraints import ReducedModel
+from ..constraints.closure import ReducedModel
 from ..dynamics import Motion
 from ..dynamics.energy import energies_of as energies_in
 from ..identify.log import UNITS
 from ..joints import Joint
 from ..model import Model
-from ..shapes import Shape
-from ..simulate import Trajectory, sense_along
+from ..shapes.shape import Shape
+from ..simulate.sensing import sense_along
 from ..simulate.systems import Simulated, tree_of
+from ..simulate.trajectory import Trajectory
 from .pushes import has_pushes
 from .recording import Samples, padded
 

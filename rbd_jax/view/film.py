@@ -13,8 +13,8 @@ import numpy as np
 
 from .._core.arguments import number, whole_number
 from .._core.files import whole_file
-from ..simulate import Trajectory
 from ..simulate.systems import Simulated
+from ..simulate.trajectory import Trajectory
 from .camera import Camera
 from .painter import Painter
 from .picture import stamped

@@ -11,7 +11,7 @@ import numpy as np
 from .._core.figures import COLORS, GREY, dress, plain
 from ..control.naming import configuration_names
 from ..learn import Episode, Trained
-from ..tasks import Task
+from ..tasks.task import Task
 from .curves import Curve, draw_curve, lively
 from .plot import filmstrip_of
 

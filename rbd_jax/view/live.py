@@ -13,7 +13,8 @@ from jaxtyping import Array, Float, Int
 
 from .._core.array import cross, matmul, matvec, transpose, vecmat
 from .._core.jit import compiled
-from ..constraints import ReducedModel, assemble
+from ..constraints.closure import ReducedModel
+from ..constraints.consistency import assemble
 from ..contact import Soft
 from ..contact.compliant import Compliant
 from ..contact.law import contact_law
@@ -21,8 +22,13 @@ from ..contact.pairs import touching
 from ..dynamics import forward_kinematics, solve_mass_matrix
 from ..forces import Force
 from ..model import Model, attach, integrate, neutral
-from ..simulate import Controls, Result, Scheme, State, keyframe, keyframe_controls, rollout
 from ..simulate.begin import default_scheme
+from ..simulate.control import Controls
+from ..simulate.keyframes import keyframe, keyframe_controls
+from ..simulate.result import Result
+from ..simulate.rollouts import rollout
+from ..simulate.scheme import Scheme
+from ..simulate.state import State
 from ..simulate.systems import Simulated, tree_of
 from ..simulate.tree_system import Acting
 from .stage import Moment

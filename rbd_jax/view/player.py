@@ -24,9 +24,10 @@ from .._core.errors import suggest
 from .._core.files import whole_file
 from ..lie import quaternion
 from ..model import Model
-from ..shapes import Site
-from ..simulate import Trajectory, sense_along
+from ..shapes.site import Site
+from ..simulate.sensing import sense_along
 from ..simulate.systems import Simulated
+from ..simulate.trajectory import Trajectory
 from ..simulate.tree_system import Acting
 from .camera import Camera
 from .film import checked_numbers, checked_path, checked_samples

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 from scipy.interpolate import PchipInterpolator
 
 from .._core.figures import ALARM, COLORS, GREY, plain
-from ..simulate import Trajectory
 from ..simulate.systems import Simulated, tree_of
+from ..simulate.trajectory import Trajectory
 from .camera import Camera
 from .curves import Panel, Run, by_unit, draw_panels, energy_change_panel, grid, heading, torque_panels
 from .film import GHOST, checked_size

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._core.array import matmul, matvec, transpose
-from ..constraints import ReducedModel, assemble
+from ..constraints.closure import ReducedModel
+from ..constraints.consistency import assemble
 from ..control import Cost, Residual, inverse_kinematics
 from ..lie import SO3
 from ..model import Model, neutral

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.jit import compiled
-from ..constraints import ReducedModel
+from ..constraints.closure import ReducedModel
 from ..dynamics import forward_kinematics
 from ..lie import quaternion
 from ..model import Model, at_time, neutral
-from ..simulate import Result, Trajectory
+from ..simulate.result import Result
 from ..simulate.systems import Simulated, tree_of
-from ..spatial import Transform
+from ..simulate.trajectory import Trajectory
+from ..spatial.transform import Transform
 from .scene import checked_tree
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from .._core.errors import ModelError, ModelWarning
 from .._core.figures import COLORS
-from ..constraints import ReducedModel
+from ..constraints.closure import ReducedModel
 from ..model import Model
-from ..shapes import Plane, Shape
+from ..shapes import Plane
+from ..shapes.shape import Shape
 from ..shapes.surfaces import ball, box, capsule
 from ..simulate.systems import Simulated, tree_of
 

@@ -19,12 +19,14 @@ from .._core.jit import compiled
 from ..constraints.reactions import frame_wrenches
 from ..model import Model
 from ..sensors import Readings
-from ..simulate import Controls, State, Trajectory, sense_along
 from ..simulate.begin import in_one_precision
-from ..simulate.control import Control
+from ..simulate.control import Control, Controls
 from ..simulate.controls import control_of
 from ..simulate.loads import TreeLoads
+from ..simulate.sensing import sense_along
+from ..simulate.state import State
 from ..simulate.systems import Simulated
+from ..simulate.trajectory import Trajectory
 from ..simulate.tree_system import Acting, TreeSystem
 from .pushes import acting_in
 from .recording import Poses, Recording, frames_of

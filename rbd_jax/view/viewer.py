@@ -18,11 +18,16 @@ import numpy as np
 
 from .._core.arguments import configuration
 from .._core.figures import COLORS
-from ..constraints import ReducedModel
+from ..constraints.closure import ReducedModel
 from ..model import Model
 from ..sensors import Readings
-from ..simulate import Controls, Scheme, State, Trajectory, keyframe, sense
+from ..simulate.control import Controls
+from ..simulate.keyframes import keyframe
+from ..simulate.scheme import Scheme
+from ..simulate.sensing import sense
+from ..simulate.state import State
 from ..simulate.systems import Simulated
+from ..simulate.trajectory import Trajectory
 from ..simulate.tree_system import Acting
 from .drawing import Drawing
 from .live import Live

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from rbd_jax import Transform
 from rbd_jax.shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Sphere
-from rbd_jax.spatial import Transform
 
 
 #: A convex body of fourteen corners, in numbers that single precision has, in which MuJoCo keeps meshes.

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import rbd_jax as rbd
+from rbd_jax import Result
 from rbd_jax.contact import Hard
-from rbd_jax.simulate import Result
 
 
 G = 9.81

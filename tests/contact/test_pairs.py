@@ -12,9 +12,8 @@ mujoco = pytest.importorskip("mujoco")
 from placed import GEOMETRIES, MARGIN, Scene, batched, placements
 
 import rbd_jax.contact as contact
-from rbd_jax import ModelError
+from rbd_jax import ModelError, Transform
 from rbd_jax.shapes import Box, Capsule, Cylinder, Geometry, Plane, Sphere
-from rbd_jax.spatial import Transform
 
 
 #: Pairs whose contacts MuJoCo has in closed form, so that they are the same to rounding.

@@ -13,7 +13,8 @@ from jax.flatten_util import ravel_pytree
 from support import assert_close
 
 import rbd_jax as rbd
-from rbd_jax.forces import Bodies, Gear, Motion, SpringDamper, Together
+from rbd_jax import Motion
+from rbd_jax.forces import Bodies, Gear, SpringDamper, Together
 
 
 MODEL = mechanism()

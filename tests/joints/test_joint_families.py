@@ -8,12 +8,11 @@ import pytest
 from families import FAMILIES, Wobble, control_frames, control_grid
 from scipy.spatial.transform import Rotation
 
-from rbd_jax import joints
+from rbd_jax import Transform, joints
 from rbd_jax.joints import Joint
 from rbd_jax.joints.euler import ORDERS
 from rbd_jax.joints.planar import plane
 from rbd_jax.lie import SE3, SO3, quaternion
-from rbd_jax.spatial import Transform
 
 
 ANGLES = np.array([0.7, -0.4, 1.3])

@@ -16,9 +16,9 @@ import pytest
 import scipy.linalg
 from support import assert_close
 
+from rbd_jax import Transform
 from rbd_jax.lie import S3, SE3, SO3, Group, Power, Product, Rn, SO3xR3
 from rbd_jax.lie.group import anything, vector
-from rbd_jax.spatial import Transform
 
 
 ALL = {

@@ -26,7 +26,7 @@ def model_of():
 
     def get(name):
         if name not in built:
-            built[name] = robots.load(name)
+            built[name] = rbd.load(name)
         return built[name]
 
     return get
@@ -310,8 +310,8 @@ def test_load_reads_files_by_their_ending_and_root(tmp_path):
     for ending in ("urdf", "URDF", "xml"):
         path = tmp_path / f"tiny.{ending}"
         path.write_text(URDF)
-        assert robots.load(path).name == "tiny"
-        assert robots.load(str(path), floating_base=True).nv == 6
+        assert rbd.load(path).name == "tiny"
+        assert rbd.load(str(path), floating_base=True).nv == 6
 
 
 def test_load_reads_mjcf(tmp_path):
@@ -320,14 +320,14 @@ def test_load_reads_mjcf(tmp_path):
     for ending in ("xml", "mjcf"):
         path = tmp_path / f"ball.{ending}"
         path.write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
-        assert robots.load(path).nv == 6
+        assert rbd.load(path).nv == 6
     with pytest.raises(ModelError, match="load_mjcf has no option 'floating_base'"):
-        robots.load(path, floating_base=True)
+        rbd.load(path, floating_base=True)
 
 
 @pytest.mark.parametrize("name", robots.NAMES)
 def test_load_in_a_function_that_is_traced(model_of, name):
-    made = jax.jit(lambda: robots.load(name))()
+    made = jax.jit(lambda: rbd.load(name))()
     assert jax.tree.structure(made) == jax.tree.structure(model_of(name))
     jax.tree.map(np.testing.assert_array_equal, made, model_of(name))
 
@@ -348,13 +348,13 @@ def test_load_says_what_it_cannot_read(tmp_path):
     }
     for name, message in cases.items():
         with pytest.raises(ModelError, match=message):
-            robots.load(name)
+            rbd.load(name)
     with pytest.raises(ModelError, match="takes no options, but got 'floating_base'"):
-        robots.load("arm7", floating_base=True)
+        rbd.load("arm7", floating_base=True)
     path = tmp_path / "tiny.urdf"
     path.write_text(URDF)
     with pytest.raises(ModelError, match="no option 'floatingbase'; did you mean 'floating_base'"):
-        robots.load(path, floatingbase=True)
+        rbd.load(path, floatingbase=True)
 
 
 def test_the_solids_are_those_of_inertia():

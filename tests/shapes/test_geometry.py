@@ -7,8 +7,8 @@ import pytest
 from support import assert_close
 
 import rbd_jax as rbd
+from rbd_jax import Inertia
 from rbd_jax.shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Sphere
-from rbd_jax.spatial import Inertia
 
 
 BODIES = {

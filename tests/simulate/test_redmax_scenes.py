@@ -9,7 +9,7 @@ import pytest
 import redmax_scenes as scenes
 
 import rbd_jax as rbd
-from rbd_jax.constraints import ReducedModel
+from rbd_jax import ReducedModel
 from rbd_jax.contact import solvers
 from rbd_jax.simulate import TreeSystem
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support import assert_each_close
 
-from rbd_jax import count_operations
-from rbd_jax.spatial import ArticulatedInertia, AxialScrew, Inertia
+from rbd_jax import Inertia, count_operations
+from rbd_jax.spatial import ArticulatedInertia, AxialScrew
 
 
 AXES = ("x", "y", "z")

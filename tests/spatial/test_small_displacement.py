@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from support import assert_each_close, quotient
 
+from rbd_jax import Transform
 from rbd_jax.lie import SE3
-from rbd_jax.spatial import Transform, planar
+from rbd_jax.spatial import planar
 
 
 rng = np.random.default_rng(0)

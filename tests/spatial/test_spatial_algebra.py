@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rbd_jax import spatial
+from rbd_jax import Inertia, Transform, spatial
 from rbd_jax._core.array import skew
 from rbd_jax._core.errors import ModelError
 from rbd_jax.lie import SO3
-from rbd_jax.spatial import Inertia, Screw, Transform
+from rbd_jax.spatial import Screw
 
 
 SAMPLES = 7

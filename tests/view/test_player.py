@@ -11,7 +11,7 @@ import pytest
 from recorded import failing, of, swaying
 
 import rbd_jax as rbd
-from rbd_jax.constraints import ReducedModel
+from rbd_jax import ReducedModel
 from rbd_jax.view.player import EXACT, packed
 from rbd_jax.view.recording import Recording
 from rbd_jax.view.scene import scene_of

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..._core.array import cross, dot, matmul, matvec, transpose, vecmat
 from ...shapes import Box, Geometry
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .closest import Separation, separation
 from .cores import Core, core
 from .found import Found, spread

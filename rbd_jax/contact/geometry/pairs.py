@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..._core.errors import ModelError
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Plane, Sphere
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from . import convex, planes, round, terrain
 from .found import Found
 from .vectors import frame

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..._core.array import cross, dot, matmul, transpose, vecmat
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, Plane, Sphere
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .cores import core
 from .found import Found, spread
 from .vectors import unit

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..._core.array import cross, dot, matmul, matvec, transpose, vecmat
 from ...shapes import Box, Capsule, Cylinder, Sphere
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .found import Found
 from .vectors import axis, length, unit
 

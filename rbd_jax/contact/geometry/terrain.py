@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from ..._core.array import cross, matmul, products, transpose
 from ...shapes import Geometry, HeightField
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .closest import Separation, separation
 from .convex import in_world
 from .cores import Core, core

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.array import from_numpy
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from ..placement import rotation_matrix as rotation_matrix
 
 

@@ -7,7 +7,7 @@ from numpy.polynomial import Polynomial
 
 from ..._core.array import from_numpy
 from ...loops import Connect, Constraint, CoordinateCoupling, Weld
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .compiled import body_names, carrier_of, joint_names, rotation_matrix
 
 

@@ -11,7 +11,7 @@ from ...contact.massless import MasslessCenters
 from ...contact.pairs import ContactExclusion, ContactPair
 from ...contact.soft import Soft
 from ...contact.softness import Softness
-from ...spatial import Attached
+from ...spatial.attached import Attached
 from .compiled import BALL, HINGE, SLIDE, body_names, disabled_effects, joint_names, names_of
 from .shapes import shape_names
 from .tendons import friction_of, limits_of, tendon_names

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...forces import BoxDrag, EllipsoidDrag, FluidForce
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .compiled import body_names, carrier_of, rotation_matrix
 
 

@@ -12,7 +12,7 @@ from ... import sensors
 from ...sensors import OnBody, OnShape, Sensor
 from ...sensors.places import Place
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, Sphere
-from ...spatial import Transform
+from ...spatial.transform import Transform
 from .actuators import actuator_names, known_actuators
 from .compiled import BALL, FREE, body_names, disabled_effects, joint_names, names_of, rotation_matrix
 from .contact import acts

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
+from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Sphere
 from ...shapes.geometry import Geometry
 from ...shapes.mesh import GivenMesh
+from ...shapes.shape import Shape
 from .compiled import body_names, geom_frame, names_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.array import from_numpy
-from ...shapes import Site
-from ...spatial import Transform
+from ...shapes.site import Site
+from ...spatial.transform import Transform
 from .compiled import body_names, names_of, rotation_matrix
 
 

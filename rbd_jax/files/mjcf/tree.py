@@ -9,7 +9,8 @@ import numpy as np
 from ... import joints
 from ..._core.array import with_numpy_leaves
 from ...model import Body
-from ...spatial import Inertia, Transform
+from ...spatial.inertia import Inertia
+from ...spatial.transform import Transform
 from .compiled import BALL, FREE, HINGE, SLIDE, body_names, joint_names, rotation_matrix, unused
 
 

@@ -6,7 +6,8 @@ import functools
 
 import numpy as np
 
-from ...shapes import Shape, Sphere
+from ...shapes import Sphere
+from ...shapes.shape import Shape
 from ..mjcf.shapes import NUMBERS, WORDS
 from .numerals import text
 

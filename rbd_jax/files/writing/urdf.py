@@ -13,7 +13,7 @@ from ...forces.actuators import Actuator
 from ...joints import Fixed
 from ...model import Body, Model
 from ...model.mimic import Mimic
-from ...shapes import Shape
+from ...shapes.shape import Shape
 from ..urdf import NO_LIMIT, unused
 from .description import Mass, bodies_of
 from .losses import Losses

@@ -7,8 +7,9 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from ...shapes import Box, Capsule, Cylinder, Mesh, Shape, Sphere
+from ...shapes import Box, Capsule, Cylinder, Mesh, Sphere
 from ...shapes.mesh import MeshFile
+from ...shapes.shape import Shape
 from ..resources import PACKAGES
 from ..shapes import GREY
 from .contact import contact_numbers

@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from ..._core.arguments import names, number
 from ..._core.array import is_known
 from ..._core.errors import ModelError
-from ...spatial import Attached, no_frames
+from ...spatial import no_frames
+from ...spatial.attached import Attached
 from .activation import Activation, Filter, Integrator, MuscleActivation
 from .laws import Affine, Constant, Law, MuscleBias, MuscleCurves, MuscleGain
 from .transmission import OnJoint, Transmission, checked_gear

@@ -14,7 +14,7 @@ from ..._core.arguments import configuration, takes, velocity
 from ..._core.array import at_least, by_numpy, clamped, gather, sum_rows
 from ...dynamics import Motion
 from ...model import Model
-from .._force import Force
+from ..force import Force
 from ..own_state import relaxed
 from ..tendon import with_tendons
 from .actuator import Actuator

@@ -23,7 +23,8 @@ from ...dynamics.sites import frames_on
 from ...joints import Free, Joint, Spherical
 from ...lie import SO3, quaternion
 from ...model import Model
-from ...spatial import Reference, Transform
+from ...spatial import Reference
+from ...spatial.transform import Transform
 from ..tendon import Tendons
 
 

@@ -9,9 +9,11 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from ....model import Body, Model
-from ....shapes import Cylinder, Shape, Sphere
+from ....shapes import Cylinder, Sphere
 from ....shapes.mesh import MeshSource
-from ....spatial import Attached, Transform
+from ....shapes.shape import Shape
+from ....spatial.attached import Attached
+from ....spatial.transform import Transform
 from ...mjcf.compiled import unused
 from ...placement import quaternion
 from ..losses import Losses

@@ -11,8 +11,8 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from ....forces import BoxDrag, EllipsoidDrag, FluidForce, GravityCompensation
-from ....shapes import Shape
-from ....spatial import Transform
+from ....shapes.shape import Shape
+from ....spatial.transform import Transform
 from ...placement import rotation_matrix
 from ..numerals import text
 from .document import Document, is_at, place

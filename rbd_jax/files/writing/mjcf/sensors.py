@@ -11,8 +11,10 @@ from ....sensors.driven import NamedSensor
 from ....sensors.joint import LimitSensor
 from ....sensors.places import PlacedSensor
 from ....sensors.sensor import BodySensor, JointSensor, Sensor
-from ....shapes import Geometry, HeightField, Mesh, Shape
-from ....spatial import Reference, Transform
+from ....shapes import Geometry, HeightField, Mesh
+from ....shapes.shape import Shape
+from ....spatial import Reference
+from ....spatial.transform import Transform
 from ...mjcf.sensors import (
     ACCELERATIONS,
     ACTUATORS,

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...._core.errors import ModelError
-from ....shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
-from ....spatial import Transform
+from ....shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Sphere
+from ....shapes.shape import Shape
+from ....spatial.transform import Transform
 from ...mjcf.shapes import DRAWN, UNSAID
 from ..contact import contact_numbers, unsaid
 from ..numerals import text

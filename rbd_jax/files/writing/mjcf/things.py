@@ -30,8 +30,11 @@ from ....forces.actuators import (
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....sensors import FrameAxis
-from ....shapes import Shape, Site
-from ....spatial import Attached, Reference, Transform
+from ....shapes.shape import Shape
+from ....shapes.site import Site
+from ....spatial import Reference
+from ....spatial.attached import Attached
+from ....spatial.transform import Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE

@@ -18,7 +18,9 @@ from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..model import Model, integrate
 from ..model.attachments import after_locking, all_of, attached_to
-from ..spatial import Attached, Transform, no_frames
+from ..spatial import no_frames
+from ..spatial.attached import Attached
+from ..spatial.transform import Transform
 from .joint_friction import JointFriction
 from .own_state import holding, own_after, own_rates, own_response, own_states
 
