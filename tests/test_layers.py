@@ -14,7 +14,7 @@ import pytest
 # From low to high. A room imports itself and the rooms of the rows below it, not its neighbours in the same row.
 ORDER = (
     ("_core",),
-    ("compiler",),
+    ("compiler", "optimize"),
     ("checkpoints", "spatial"),
     ("lie",),
     ("joints", "shapes"),

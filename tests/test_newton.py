@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rbd_jax._core.newton import Code, newton
+from rbd_jax.optimize.newton import newton
+from rbd_jax.optimize.outcome import Code
 
 
 def root(p, guess=1.5, max_steps=12):

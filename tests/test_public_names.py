@@ -76,7 +76,10 @@ def test_each_name_has_one_path():
             value = getattr(package, public)
             if isinstance(value, type) or inspect.isfunction(value):
                 paths.setdefault(id(value), []).append(f"{name}.{public}")
-    assert [both for both in paths.values() if len(both) > 1] == []
+    # The outcomes of solvers are named where the solvers are.
+    assert [both for both in paths.values() if len(both) > 1] == [
+        ["rbd_jax.control.Code", "rbd_jax.simulate.Code"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,4 +116,4 @@ def test_everything_public_can_be_imported():
 def test_public_packages_are_public():
     """Their names are there without an import of their own, but for those whose names are all the package's, and the command."""
     packages = {name.removeprefix("rbd_jax.") for name in PACKAGES[1:]}
-    assert packages - set(rbd.__all__) == {"cli", "compiler", "dynamics", "loops", "model"}
+    assert packages - set(rbd.__all__) == {"cli", "compiler", "dynamics", "loops", "model", "optimize"}

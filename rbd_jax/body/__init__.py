@@ -151,4 +151,4 @@ from .split import (
 
 
 #: What is in `rbd_jax.simulate`, and was here as well.
-__getattr__ = at_the_top(__name__, {"Code": ".._core.newton"}, "rbd_jax.simulate")
+__getattr__ = at_the_top(__name__, {"Code": "..optimize.outcome"}, "rbd_jax.simulate")

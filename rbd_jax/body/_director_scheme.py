@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._core.array import matmul, transpose
-from .._core.newton import newton
+from ..optimize.newton import newton
 from .directors import (
     DirectorConstraints,
     DirectorState,

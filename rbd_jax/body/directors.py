@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import number, rotation, vector
 from .._core.array import cross, matmul, matrix, skew, transpose, vecmat
-from .._core.newton import solve_dense
+from ..optimize.newton import solve_dense
 from .rotating_body import RotatingBody
 
 

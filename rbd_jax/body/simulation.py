@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from .._core.arguments import accuracy, instance, number, rotation, vector, whole_number
 from .._core.array import is_known, with_precision
 from .._core.failures import Failure, lost
-from .._core.newton import Code
+from ..optimize.outcome import Code
 from ._director_scheme import DirectorScheme, Moment
 from .directors import DirectorConstraints, DirectorState, NonTwisting, director_state
 from .energy_momentum import DirectorEnergyMomentum

@@ -23,7 +23,7 @@ from .._core.page import Page
 from ..control import Problem, Solution, Solver
 from ..control.appraisal import Appraisal
 from ..control.problems import NAMES, Posed
-from ..control.solution import Code
+from ..optimize.outcome import Code
 from ..simulate.systems import tree_of
 from .model import Refused
 from .optimize_page import broken, doubts_of, page

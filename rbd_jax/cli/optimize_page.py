@@ -13,7 +13,7 @@ from ..control import Problem, Solution, Solver
 from ..control.appraisal import Appraisal
 from ..control.explain import ENDED, explain
 from ..control.requirements import Requirement
-from ..control.solution import Code
+from ..optimize.outcome import Code
 from ..simulate.systems import tree_of
 from ..view import optimization as figures
 

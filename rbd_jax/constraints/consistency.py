@@ -19,7 +19,6 @@ from .._core.arguments import a_model, configuration, joint_names, positive, tak
 from .._core.array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
 from .._core.deprecation import deprecated
 from .._core.derivatives import custom_jvp
-from .._core.implicit import remembered
 from .._core.jit import compiled
 from .._core.text import can_be_shown, numbers
 from .._core.versions import NOTHING_TRACED, get_opaque_trace_state
@@ -27,6 +26,7 @@ from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_product
 from ..model import Model, difference, integrate
+from ..optimize.implicit import remembered
 from ._factors import pseudo_inverse
 from .evaluate import constraint_rows, holonomic, matrix_of, rate_of, residual_of, with_constraints
 from .solving import factorize, solve_system

@@ -22,9 +22,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._core.implicit import implicit
 from ..dynamics import Motion
 from ..dynamics.inverse import inertia_product
+from ..optimize.implicit import implicit
 from ._dense import NullSpace, RangeSpace, Saddle
 from ._elimination import Elimination
 from ._factors import Factors

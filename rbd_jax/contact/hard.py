@@ -19,10 +19,10 @@ from jaxtyping import Array, Float
 from .._core.arguments import choice, number
 from .._core.array import dot, matmul, matvec, transpose, vecmat
 from .._core.positive import solve_positive
+from ..optimize.outcome import Code
 from .contacts import contact_jacobian, contacts_of
 from .impact import answers_of, jumped, touches
 from .law import JumpingLaw, Reaction
-from .solvers.codes import Code
 from .unilateral import STILL, Phase, pushes_of, setting
 
 

@@ -14,7 +14,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._core.arguments import choice, configuration, number, takes, velocity, wrenches
 from .._core.array import matmul, matvec, times, transpose, vecmat
-from .._core.implicit import remembered
 from ..constraints import Closure
 from ..constraints.closure import reduced_inertia
 from ..constraints.dynamics import motion_under_constraints
@@ -22,6 +21,7 @@ from ..dynamics import ExternalForces, Motion
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_product
 from ..model import Model
+from ..optimize.implicit import remembered
 from ._energy import as_energy_allows
 from .contacts import Contacts, contact_jacobian, contacts_of
 from .solvers import Code

@@ -126,6 +126,11 @@ __all__ = [
     "QuadraticProgram",
 ]
 
+from ..optimize.outcome import Code as Code
+from ..optimize.quadratic_program import (
+    QuadraticProgram as QuadraticProgram,
+    quadratic_program as quadratic_program,
+)
 from . import problems as problems
 from .appraisal import Appraisal as Appraisal, appraise as appraise
 from .collocation import Collocation as Collocation
@@ -148,7 +153,6 @@ from .operational_space import operational_space as operational_space
 from .optimality import Optimality as Optimality, optimality as optimality
 from .point_contact import PointContact as PointContact
 from .problem import Problem as Problem
-from .quadratic_program import QuadraticProgram as QuadraticProgram, quadratic_program as quadratic_program
 from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
 from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
@@ -166,7 +170,7 @@ from .residuals import (
     Velocity as Velocity,
 )
 from .shooting import Shooting as Shooting
-from .solution import Code as Code, Solution as Solution
+from .solution import Solution as Solution
 from .solve import solve as solve
 from .solver import Guess as Guess, Solver as Solver
 from .task import Task as Task

@@ -19,10 +19,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._core.arguments import choice, number, whole_number
 from .._core.array import floating, is_known
+from ..optimize.outcome import Code
 from ..parallel.batch import batch_map
 from ._stages import Point, Stages
 from .problem import Problem
-from .solution import Code, Solution
+from .solution import Solution
 from .solver import Solver, Start
 
 

@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._core.array import vecmat
-from ._bounded import bounded_minimum
+from ..optimize.bounded import bounded_minimum
 from ._configurations import At, Local, Rows, apart, empty
 
 

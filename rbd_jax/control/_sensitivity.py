@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._core.array import matmul, matvec, transpose, vecmat
-from .._core.newton import solve_redundant
+from ..optimize.newton import solve_redundant
 from ._configurations import At, Local, Rows, weights
 
 

@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._core.array import times, vecmat
-from ._bounded import at_bound, bounded_minimum
+from ..optimize.bounded import at_bound, bounded_minimum
 from ._configurations import At, Local, empty
 
 

@@ -17,8 +17,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._core.array import is_known, with_precision
-from .._core.implicit import recomputed
 from .._core.platform import is_cpu
+from ..optimize.implicit import recomputed
 from ..parallel.fastest import in_fastest_form
 from ..simulate.state import State
 from ..simulate.steps import linearized, stepped

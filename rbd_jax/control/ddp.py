@@ -28,11 +28,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._core.arguments import choice, whole_number
 from .._core.array import is_known, matvec, rowwise, transpose, vecmat
+from ..optimize.outcome import Code
 from ._expansion import Expansions
 from ._rows import Held, Keeping, Pressed, Rows, most
 from ._stages import Point, Stages, joined
 from .lqr import minimized
-from .solution import Code, Solution
+from .solution import Solution
 from .solver import Solver, Start
 
 

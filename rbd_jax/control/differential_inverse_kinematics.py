@@ -13,12 +13,12 @@ from jaxtyping import Array, Bool, Float, Int
 from .._core.arguments import a_model, configuration, instance, names, number
 from .._core.array import matmul, transpose, vecmat, with_precision
 from .._core.jit import compiled
+from ..optimize.outcome import Code
+from ..optimize.quadratic_program import quadratic_program
 from ..simulate import Simulated
 from ..simulate.state import State
 from ._configurations import Aims, limits_of, own_constraints, speeds_of
 from .constraint import Bounds, Constraint
-from .quadratic_program import quadratic_program
-from .solution import Code
 from .task import Tasks, kept_rows, moving, spread, tasks_at, wanted_velocity
 
 

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.arguments import instance
+from ..optimize.outcome import Code
 from .problem import Problem
 from .requirements import broken_by, judged
-from .solution import Code, Solution
+from .solution import Solution
 
 
 #: So many violations are told of, the worst first.

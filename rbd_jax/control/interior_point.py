@@ -23,10 +23,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._core.arguments import choice, whole_number
 from .._core.array import is_known, matvec, vecmat
+from ..optimize.outcome import Code
 from ._stages import Hessian, Stages
 from .lqr import LinearQuadratic, Policy, followed, riccati
 from .parallel_lqr import parallel_followed, parallel_riccati
-from .solution import Code, Solution
+from .solution import Solution
 from .solver import Solver, Start
 from .transcription import Expanded, Transcription, Values, condensed
 

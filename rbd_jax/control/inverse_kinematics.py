@@ -22,10 +22,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from .._core.arguments import a_model, configuration, instance, names, number, whole_number
 from .._core.array import with_precision
 from .._core.derivatives import custom_jvp
-from .._core.implicit import moving_arguments
 from .._core.jit import compiled
 from .._core.platform import is_cpu
 from ..model import Model, neutral, random_configuration
+from ..optimize.implicit import moving_arguments
+from ..optimize.outcome import Code
 from ..simulate import Simulated
 from ._configurations import Aims, apart, limits_of, own_constraints, weights
 from ._search import Search
@@ -33,7 +34,6 @@ from ._sensitivity import Changes
 from ._settling import Settled, Task, settled
 from .constraint import Bounds, Constraint
 from .residual import Cost, Residual, residual_of
-from .solution import Code
 
 
 #: What is asked for: residuals, weights times residuals, or functions `(t, state, control) -> numbers`.

@@ -20,13 +20,14 @@ from jaxtyping import Array, Bool, Float, Int
 from .._core.arguments import as_array, choice, function_tree, instance, number
 from .._core.array import is_known, matvec
 from .._core.jit import compiled
+from ..optimize.outcome import Code
 from ..simulate.control import Controls
 from ..simulate.state import State
 from ._stages import Point, Stages, joined
 from .ddp import DDP
 from .problem import Problem
 from .residual import Along
-from .solution import Code, Solution
+from .solution import Solution
 from .solve import checked_guess
 from .solver import Guess, Solver, Start, started
 

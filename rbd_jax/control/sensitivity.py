@@ -28,7 +28,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._core.array import matmul, matvec, transpose, vecmat
 from .._core.derivatives import custom_jvp
-from .._core.implicit import moving_arguments
+from ..optimize.implicit import moving_arguments
 from ._stages import Point, Stages
 from .lqr import solved
 from .problem import Problem

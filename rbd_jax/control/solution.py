@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 import equinox as eqx
@@ -13,32 +12,12 @@ from jaxtyping import Array, Float, Int
 
 from .._core.array import matvec
 from .._core.text import can_be_shown
+from ..optimize.outcome import Code
 from ..simulate.control import Controls
 from ..simulate.state import State
 from ..simulate.system import System
 from ..simulate.trajectory import Trajectory
 from .problem import Problem
-
-
-class Code(enum.IntEnum):
-    """How a solver ended. Anything but zero is no solution.
-
-    >>> print([code.name for code in rbd.control.Code])
-    ['CONVERGED', 'NOT_CONVERGED', 'STALLED', 'NOT_FINITE', 'INFEASIBLE', 'UNBOUNDED']
-    """
-
-    #: The conditions of a minimum hold to the tolerance, and so do the constraints.
-    CONVERGED = 0
-    #: As many iterations as allowed.
-    NOT_CONVERGED = 1
-    #: No step along the direction of search makes it better, and the conditions do not hold.
-    STALLED = 2
-    #: The first motion, or its cost, is not finite.
-    NOT_FINITE = 3
-    #: What is violated cannot be made less: the constraints contradict each other, or a goal is out of reach.
-    INFEASIBLE = 4
-    #: There is no least value: it goes down without end.
-    UNBOUNDED = 5
 
 
 class Solution(eqx.Module):

@@ -27,6 +27,8 @@ from .._core.jit import compiled
 from .._core.positive import solve_positive
 from ..model import Model
 from ..model.lumping import moving_inertias
+from ..optimize.outcome import Code
+from ..optimize.quadratic_program import quadratic_program
 from ..simulate import Simulated
 from ..simulate.begin import in_one_precision
 from ..simulate.controls import Actuation
@@ -38,9 +40,7 @@ from .constraint import Bounds, Constraint
 from .driven import driven_joints
 from .places import Place
 from .point_contact import PointContact
-from .quadratic_program import quadratic_program
 from .residual import Cost, Residual
-from .solution import Code
 from .task import CONTROL, Moving, Task, kept_rows, moving, spread, tasks_at, wanted_acceleration
 
 

@@ -47,10 +47,10 @@ from .._core.array import (
     transpose,
     vecmat,
 )
-from .._core.implicit import implicit
 from ..model import Model
 from ..model.contraction import Round, contraction
 from ..model.edit import with_traversal
+from ..optimize.implicit import implicit
 from ..spatial import cross_force, moment_shift, motion_shift
 from ._frame import base_acceleration
 from .columns import column_armature, from_columns, to_columns

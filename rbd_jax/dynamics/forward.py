@@ -22,9 +22,9 @@ from .._core.array import (
     transpose,
     with_zero_row,
 )
-from .._core.implicit import implicit
 from ..model import Model, Tree
 from ..model.lumping import moving_inertias
+from ..optimize.implicit import implicit
 from ..spatial import AnyInertia, AnyTransform, cross_force, inertia_shift, moment_shift, motion_shift
 from ._frame import CommonFrame, base_acceleration, has_constant_subspaces
 from .columns import among_dofs, at_last_column, column_armature, from_columns, to_columns

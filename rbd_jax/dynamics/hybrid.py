@@ -16,9 +16,9 @@ from jaxtyping import Array, Bool, Float
 
 from .._core.arguments import configuration, dof_flags, takes, velocity, wrenches
 from .._core.array import gather, gather_or_zero
-from .._core.implicit import implicit
 from .._core.positive import solve_positive
 from ..model import Model
+from ..optimize.implicit import implicit
 from .external import ExternalForces
 from .forward import DenseInverse, forward_with_inverse
 from .inverse import inertia_product, recursive_newton_euler

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 from .._core.arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._core.array import columnwise, dot, gather
 from .._core.derivatives import custom_jvp, linear
-from .._core.implicit import instantiated, moves, moving_arguments
 from ..model import Model
+from ..optimize.implicit import instantiated, moves, moving_arguments
 from ..spatial import cross_force
 from ._changes import newton_euler_along
 from ._frame import base_acceleration

@@ -20,9 +20,9 @@ from .._core.arguments import (
     wrench_on_each_body,
 )
 from .._core.array import cross, gather, gather_or_zero, matmul, matvec, transpose
-from .._core.implicit import implicit
 from ..model import Model
 from ..model.lumping import sum_by_moving_body
+from ..optimize.implicit import implicit
 from ..spatial import cross_motion, moment_shift
 from ..spatial.transform import Transform
 from .columns import to_columns

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._core.array import cross, dot
-from .._core.implicit import remembered
+from ..optimize.implicit import remembered
 
 
 #: The Newton steps of a string inside: quadratic from an upper bound on.

@@ -51,7 +51,8 @@ __all__ = [
 
 from .._core.deprecation import at_the_top
 from .._core.failures import first_failure as first_failure
-from .._core.newton import Code as Code, newton as newton, solve_redundant as solve_redundant
+from ..optimize.newton import newton as newton, solve_redundant as solve_redundant
+from ..optimize.outcome import Code as Code
 from ._explicit import (
     CommutatorFree as CommutatorFree,
     ExplicitRungeKutta as ExplicitRungeKutta,

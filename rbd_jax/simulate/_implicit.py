@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._core.newton import newton, solve_redundant
+from ..optimize.newton import newton, solve_redundant
 from .state import State
 from .system import System
 

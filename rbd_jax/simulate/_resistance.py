@@ -38,8 +38,8 @@ from jaxtyping import Array, Bool, Float
 
 from .._core.array import is_known, matmul, matvec, transpose
 from .._core.derivatives import custom_jvp
-from .._core.implicit import moving_arguments
 from ..forces import JointFriction
+from ..optimize.implicit import moving_arguments
 
 
 #: So many passes change all that is refuted; the next ones only the first.

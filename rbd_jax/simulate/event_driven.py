@@ -9,7 +9,7 @@ from jax import lax
 
 from .._core.arguments import whole_number
 from .._core.derivatives import custom_jvp
-from .._core.implicit import recomputed, remembered
+from ..optimize.implicit import recomputed, remembered
 from ._explicit import ExplicitRungeKutta
 from .result import Result
 from .runge_kutta_4 import RungeKutta4

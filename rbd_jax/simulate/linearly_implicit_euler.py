@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from .._core.array import blocks, matmul, matvec, transpose, vecmat
-from .._core.newton import solve_redundant
+from ..optimize.newton import solve_redundant
 from ._resistance import Resistance, resisted
 from .scheme import SUCCESS, Scheme
 from .state import State

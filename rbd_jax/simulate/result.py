@@ -13,7 +13,7 @@ import enum
 class Result(enum.IntEnum):
     """How a step ended. A trajectory keeps the first failure, or else the first doubt.
 
-    The first three are Newton's (`_newton.Code`).
+    The first three are those of `optimize.outcome.Code`.
 
     >>> result = rbd.Result(7)
     >>> print(result.name, "-", result.title)

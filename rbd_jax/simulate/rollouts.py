@@ -15,9 +15,9 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import whole_number
 from .._core.failures import Failure, first_failure
-from .._core.implicit import recomputed
 from .._core.jit import compiled
 from ..constraints import Stabilization
+from ..optimize.implicit import recomputed
 from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, raising, seen_in, split, without_failed
 from ._progress import progress_bar

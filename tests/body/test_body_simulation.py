@@ -94,7 +94,8 @@ def test_failures_show():
 
     samples = np.array([[1, 1, 150, 1], [1, 0.05, 1, 0.03], [1, 1e5, 1, np.nan]])
     slope, out = jax.tree.map(np.asarray, jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(*samples))
-    good, unfinished, unbounded = body.Code.CONVERGED, body.Code.NOT_CONVERGED, body.Code.NOT_FINITE
+    codes = rbd_jax.simulate.Code
+    good, unfinished, unbounded = codes.CONVERGED, codes.NOT_CONVERGED, codes.NOT_FINITE
     expected = [good] * 10, [good] * 5 + [unfinished] * 5, [unfinished] * 10, [good] * 3 + [unbounded] * 7
     assert out.code.tolist() == list(expected)
     finite = np.isfinite(out.state.frame).all(axis=(2, 3)) & np.isfinite(out.state.momenta).all(axis=(2, 3))

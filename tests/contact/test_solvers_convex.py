@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from support import assert_close
 
-from rbd_jax.contact.solvers.codes import Code
 from rbd_jax.contact.solvers.friction import solve_cone, solve_pyramid
 from rbd_jax.contact.solvers.lcp import lemke, solve_lcp
 from rbd_jax.contact.solvers.qp import solve_qp
 from rbd_jax.contact.solvers.staggered import staggered_projections
+from rbd_jax.optimize.outcome import Code
 
 
 BATCH = 200

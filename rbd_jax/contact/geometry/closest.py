@@ -25,7 +25,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._core.array import cross, dot, matmul, matvec, transpose, vecmat
-from ..._core.implicit import remembered
+from ...optimize.implicit import remembered
 from ...spatial.transform import Transform
 from .cores import Core
 from .vectors import length, tangents, turned, turned_back, unit

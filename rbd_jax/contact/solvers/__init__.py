@@ -23,7 +23,7 @@ __all__ = [
     "Code",
 ]
 
-from .codes import Code as Code
+from ...optimize.outcome import Code as Code
 from .friction import solve_cone as solve_cone, solve_pyramid as solve_pyramid
 from .lcp import lemke as lemke, solve_lcp as solve_lcp
 from .qp import solve_qp as solve_qp

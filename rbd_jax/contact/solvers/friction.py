@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..._core.array import matmul, matvec, transpose, vecmat
-from ._conic import Point, Problem, solve_conic
-from .codes import Code
+from ...optimize.conic import Point, Problem, solve_conic
+from ...optimize.outcome import Code
 from .lcp import solve_lcp
 
 

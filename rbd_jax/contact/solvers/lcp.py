@@ -15,9 +15,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ..._core.array import matvec
-from ..._core.implicit import remembered
-from ._conic import Point, Problem, held, solve_conic
-from .codes import Code
+from ...optimize.conic import Point, Problem, held, solve_conic
+from ...optimize.implicit import remembered
+from ...optimize.outcome import Code
 
 
 class LCP(NamedTuple):

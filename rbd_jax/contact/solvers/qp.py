@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ._conic import Point, Problem, solve_conic
+from ...optimize.conic import Point, Problem, solve_conic
 
 
 class QP(NamedTuple):

@@ -18,8 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..._core.array import times
 from ..._core.derivatives import custom_jvp
-from ..._core.implicit import remembered
 from ..._core.positive import apply_inverse, solve_positive
+from ...optimize.implicit import remembered
 from .terms import Term
 
 

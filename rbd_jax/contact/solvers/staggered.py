@@ -21,10 +21,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._core.array import dot, matmul, matvec, transpose, vecmat
-from ..._core.implicit import remembered
-from . import _conic
-from ._conic import Point, Problem, held, refined, solve_conic
-from .codes import Code
+from ...optimize import conic
+from ...optimize.conic import Point, Problem, held, refined, solve_conic
+from ...optimize.implicit import remembered
+from ...optimize.outcome import Code
 
 
 class Staggered(NamedTuple):
@@ -219,6 +219,6 @@ def _residual(both: _Both, matrices: _Matrices, t) -> _Both:
     """Of both problems, each with what the other one found."""
     alpha, beta = _impulses(both, matrices, t)
     return _Both(
-        _conic.residual(both.contact, _contact_problem(matrices, beta)),
-        _conic.residual(both.friction, _friction_problem(matrices, alpha, t)),
+        conic.residual(both.contact, _contact_problem(matrices, beta)),
+        conic.residual(both.friction, _friction_problem(matrices, alpha, t)),
     )

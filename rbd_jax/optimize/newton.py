@@ -7,7 +7,6 @@ comparable size.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 
 import jax
@@ -17,21 +16,10 @@ from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float, Int
 
-from .array import matvec
-from .derivatives import custom_jvp
+from .._core.array import matvec
+from .._core.derivatives import custom_jvp
 from .implicit import remembered
-
-
-class Code(enum.IntEnum):
-    """How an iteration ended. Anything but zero is a failure.
-
-    >>> print([code.name for code in rbd.simulate.Code])
-    ['CONVERGED', 'NOT_CONVERGED', 'NOT_FINITE']
-    """
-
-    CONVERGED = 0
-    NOT_CONVERGED = 1
-    NOT_FINITE = 2
+from .outcome import Code
 
 
 #: A step is halved until the residual has shrunk by a part of what the linear equations promise, but not below this share:

@@ -11,7 +11,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
-from .derivatives import custom_jvp
+from .._core.derivatives import custom_jvp
 
 
 #: The name under which `remembered` numbers are stored.

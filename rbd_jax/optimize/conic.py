@@ -22,11 +22,11 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
-from ..._core.array import dot, matmul, matvec, transpose, vecmat
-from ..._core.derivatives import custom_jvp
-from ..._core.implicit import remembered
-from . import _cones as cones
-from .codes import Code
+from .._core.array import dot, matmul, matvec, transpose, vecmat
+from .._core.derivatives import custom_jvp
+from . import cones
+from .implicit import remembered
+from .outcome import Code
 
 
 class Problem(NamedTuple):

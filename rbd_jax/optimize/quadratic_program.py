@@ -26,7 +26,7 @@ from .._core.array import times, transpose
 from .._core.derivatives import custom_jvp
 from .._core.jit import compiled
 from .._core.positive import apply_factors, factors, solve_positive
-from .solution import Code
+from .outcome import Code
 
 
 #: Passes of scaling, and steps that refine derivatives.

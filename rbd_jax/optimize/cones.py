@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._core.array import dot
+from .._core.array import dot
 
 
 class Scaling(NamedTuple):
