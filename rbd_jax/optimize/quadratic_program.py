@@ -11,6 +11,7 @@ are scaled before (Ruiz 2001).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, SupportsIndex
 
 import equinox as eqx
@@ -282,7 +283,7 @@ def gram(matrix: Float[Array, "m n"], weight: Float[Array, "m"]) -> Float[Array,
 def solve(program: Program, tolerance: Float[Array, ""], max_steps: int) -> QuadraticProgram:
     """The minimum, without derivatives."""
     scaled = _Scaled(program)
-    end = _searched(scaled, tolerance, max_steps)
+    end = _Search(scaled, tolerance).run(max_steps)
     state = end.best
     of_G, upper, lower = scaled.parts(jnp.where(scaled.counts, state.z, 0))
     x = jnp.clip(state.x * scaled.columns, program.lower, program.upper)
@@ -292,121 +293,141 @@ def solve(program: Program, tolerance: Float[Array, ""], max_steps: int) -> Quad
     return QuadraticProgram(x, end.code, y, z, bounds, end.residual, end.steps)
 
 
-def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
-    dtype = own.q.dtype
-    precision = float(jnp.finfo(dtype).eps)
-    # How equalities are asked for: they may be missed by so much of a multiplier in one step.
-    give = np.asarray(precision**0.4, dtype)
-    # How far a sum of constraints may be from a contradiction to prove one, and a way down from one without end.
-    proven = np.asarray(max(precision**0.5, 1e-6), dtype)
-    counts, count = own.counts, jnp.maximum(jnp.sum(own.counts), 1).astype(dtype)
-    eye = np.eye(len(own.q), dtype=bool)
-    A, At = own.A, transpose(own.A)
-    fixed = own.P + gram(A, jnp.full(len(A), 1 / give, dtype))
-    held = lambda matrix, hold: jnp.where(eye, matrix + hold, matrix)
+class _Search:
+    """A search for the minimum of a program of size one, and the numbers that it goes by.
 
-    def residuals(state):
-        dual = times(own.P, state.x) + own.q + times(At, state.y) + own.transposed(state.z)
-        return dual, times(A, state.x) - own.b, jnp.where(counts, own.rows(state.x) + state.s - own.h, 0)
+    - `give`: how equalities are asked for: they may be missed by so much of a multiplier in one step.
+    - `proven`: how far a sum of constraints may be from a contradiction to prove one, and a way down from one without end.
+    - `fixed`: what is the same of the matrix in all steps.
+    """
 
-    def direction(factored, weight, state, off, against):
+    def __init__(self, own: _Scaled, tolerance: Float[Array, ""]):
+        self.own, self.tolerance = own, tolerance
+        self.counts = own.counts
+        self.count = jnp.maximum(jnp.sum(own.counts), 1).astype(own.q.dtype)
+        precision, dtype = float(jnp.finfo(own.q.dtype).eps), own.q.dtype
+        self.give = np.asarray(precision**0.4, dtype)
+        self.proven = np.asarray(max(precision**0.5, 1e-6), dtype)
+        self.hold = jnp.asarray(10 * precision**0.75, dtype)
+        self.At = transpose(own.A)
+        self.fixed = own.P + gram(own.A, jnp.full(len(own.A), 1 / self.give, dtype))
+
+    def run(self, max_steps: int) -> _Ends:
+        own, dtype = self.own, self.own.q.dtype
+        s = jnp.where(self.counts, jnp.maximum(jnp.where(self.counts, own.h, 1), 1), 1)
+        start = _State(jnp.zeros_like(own.q), jnp.zeros_like(own.b), jnp.where(self.counts, 1 / s, 0), s)
+        endless, unknown = jnp.asarray(jnp.inf, dtype), jnp.int32(Code.NOT_CONVERGED)
+        begun = _Ends(start, start, endless, unknown, jnp.int32(0), self.hold, jnp.int32(0))
+        going = lambda ends: (ends.code == Code.NOT_CONVERGED) & (ends.steps < max_steps)
+        return lax.while_loop(going, self.advance, begun)
+
+    def residuals(self, state: _State):
+        """What is left of the conditions of optimality: of the slopes, the equalities and the inequalities."""
+        own = self.own
+        dual = times(own.P, state.x) + own.q + times(self.At, state.y) + own.transposed(state.z)
+        unequal = jnp.where(self.counts, own.rows(state.x) + state.s - own.h, 0)
+        return dual, times(own.A, state.x) - own.b, unequal
+
+    def direction(self, factored, weight, state: _State, off, against) -> _State:
         """Newton's step, `against` being what slacks times multipliers are off by."""
+        own, counts = self.own, self.counts
         dual, equal, unequal = off
         pushed = weight * unequal - jnp.where(counts, against / state.s, 0)
-        rhs = dual + own.transposed(pushed) + times(At, equal) / give
+        rhs = dual + own.transposed(pushed) + times(self.At, equal) / self.give
         x = -apply_factors(factored, rhs)
-        y = (times(A, x) + equal) / give
+        y = (times(own.A, x) + equal) / self.give
         s = jnp.where(counts, -unequal - own.rows(x), 0)
         z = jnp.where(counts, weight * (own.rows(x) + unequal) - against / state.s, 0)
         return _State(x, y, z, s)
 
-    def longest(values, changes):
+    def longest(self, state: _State, step: _State) -> Float[Array, ""]:
         """How far it is to the boundary."""
-        short = jnp.where(counts & (changes < 0), -values / jnp.where(changes < 0, changes, -1), jnp.inf)
-        return jnp.min(short, initial=jnp.inf)
 
-    def moved(state, step, share):
-        return jax.tree.map(lambda value, change: value + share * change, state, step)
+        def of(values, changes):
+            inward = self.counts & (changes < 0)
+            short = jnp.where(inward, -values / jnp.where(changes < 0, changes, -1), jnp.inf)
+            return jnp.min(short, initial=jnp.inf)
 
-    def judged(state):
-        dual, equal, unequal = residuals(state)
-        size = lambda *parts: jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0) for part in parts]))
-        of_dual = size(times(own.P, state.x), own.q, times(At, state.y), own.transposed(state.z))
-        of_primal = size(times(A, state.x), own.b, own.rows(state.x), jnp.where(counts, own.h, 0))
-        gap = jnp.sum(jnp.where(counts, state.s * state.z, 0))
-        cost = jnp.abs(0.5 * jnp.sum(state.x * times(own.P, state.x)) + jnp.sum(own.q * state.x))
-        missed = jnp.maximum(size(dual) / (1 + of_dual), size(equal, unequal) / (1 + of_primal))
-        # Of the gap more, since where a multiplier is small it may lie in x.
-        missed = jnp.maximum(missed, GAP * gap / (1 + cost))
-        # Multipliers that grow without end, and prove that nothing keeps to the constraints: a sum of them that no x can meet.
-        large = jnp.maximum(size(state.y, state.z), jnp.asarray(1, dtype))
-        against = size(times(At, state.y) + own.transposed(state.z)) / large
-        proof = (jnp.sum(own.b * state.y) + jnp.sum(own.h * jnp.where(counts, state.z, 0))) / large
-        # An x that grows without end, downhill all the way.
-        far = jnp.maximum(size(state.x), jnp.asarray(1, dtype))
-        ways = size(times(own.P, state.x), times(A, state.x), jnp.maximum(own.rows(state.x), 0)) / far
-        down = jnp.sum(own.q * state.x) / far
+        return jnp.minimum(of(state.s, step.s), of(state.z, step.z))
 
-        def otherwise(share, code):
-            """What proves that there is no minimum, to a share."""
-            code = jnp.where((down < 0) & (ways <= share * -down) & (far > 1), Code.UNBOUNDED, code)
-            return jnp.where((proof < 0) & (against <= share * -proof) & (large > 1), Code.INFEASIBLE, code)
-
-        code = jnp.where(missed <= tolerance, Code.CONVERGED, otherwise(proven, Code.NOT_CONVERGED))
-        return missed, code.astype(jnp.int32), otherwise(LIKELY, Code.STALLED)
-
-    def advance(ends: _Ends) -> _Ends:
-        state = ends.state
-        weight = jnp.where(counts, state.z / state.s, 0)
-        factored = factors(held(fixed + own.squares(weight), ends.hold))
-        off = residuals(state)
-        product = state.s * state.z
-        mean = jnp.sum(jnp.where(counts, product, 0)) / count
+    def corrected_step(self, factored, weight, state: _State) -> _State:
+        """Mehrotra's: predicted, then corrected, in a loop, so that the program has it once."""
+        off, product = self.residuals(state), state.s * state.z
+        mean = jnp.sum(jnp.where(self.counts, product, 0)) / self.count
 
         def corrected(_, known):
             """A step, and with it what it leaves of the products, those of the mean that it reaches made up for."""
-            step = direction(factored, weight, state, off, known[0])
-            share = jnp.minimum(jnp.minimum(longest(state.s, step.s), longest(state.z, step.z)), 1)
-            ahead = moved(state, step, share)
-            left = jnp.sum(jnp.where(counts, ahead.s * ahead.z, 0)) / count
+            step = self.direction(factored, weight, state, off, known[0])
+            ahead = _moved(state, step, jnp.minimum(self.longest(state, step), 1))
+            left = jnp.sum(jnp.where(self.counts, ahead.s * ahead.z, 0)) / self.count
             centering = jnp.minimum((left / jnp.where(mean > 0, mean, 1)) ** 3, 1)
             return product + step.s * step.z - centering * mean, step
 
-        # Predicted, then corrected: a loop, so that the program has it once.
-        step = lax.fori_loop(0, 2, corrected, (product, state))[1]
-        share = jnp.minimum(SHARE * jnp.minimum(longest(state.s, step.s), longest(state.z, step.z)), 1)
-        after = moved(state, step, share)
+        return lax.fori_loop(0, 2, corrected, (product, state))[1]
+
+    def missed(self, state: _State) -> Float[Array, ""]:
+        """By how much the conditions of optimality are missed, in units of the largest numbers in them."""
+        own, counts = self.own, self.counts
+        dual, equal, unequal = self.residuals(state)
+        of_dual = _size(times(own.P, state.x), own.q, times(self.At, state.y), own.transposed(state.z))
+        of_primal = _size(times(own.A, state.x), own.b, own.rows(state.x), jnp.where(counts, own.h, 0))
+        gap = jnp.sum(jnp.where(counts, state.s * state.z, 0))
+        cost = jnp.abs(0.5 * jnp.sum(state.x * times(own.P, state.x)) + jnp.sum(own.q * state.x))
+        missed = jnp.maximum(_size(dual) / (1 + of_dual), _size(equal, unequal) / (1 + of_primal))
+        # Of the gap more, since where a multiplier is small it may lie in x.
+        return jnp.maximum(missed, GAP * gap / (1 + cost))
+
+    def proof(self, state: _State) -> Callable:
+        """What proves that there is no minimum, to a share: a function of that and of the code if nothing does."""
+        own, one = self.own, jnp.asarray(1, self.own.q.dtype)
+        # Multipliers that grow without end, and prove that nothing keeps to the constraints: a sum of them that no x can meet.
+        large = jnp.maximum(_size(state.y, state.z), one)
+        against = _size(times(self.At, state.y) + own.transposed(state.z)) / large
+        proof = (jnp.sum(own.b * state.y) + jnp.sum(own.h * jnp.where(self.counts, state.z, 0))) / large
+        # An x that grows without end, downhill all the way.
+        far = jnp.maximum(_size(state.x), one)
+        ways = _size(times(own.P, state.x), times(own.A, state.x), jnp.maximum(own.rows(state.x), 0)) / far
+        down = jnp.sum(own.q * state.x) / far
+
+        def otherwise(share, code):
+            code = jnp.where((down < 0) & (ways <= share * -down) & (far > 1), Code.UNBOUNDED, code)
+            return jnp.where((proof < 0) & (against <= share * -proof) & (large > 1), Code.INFEASIBLE, code)
+
+        return otherwise
+
+    def advance(self, ends: _Ends) -> _Ends:
+        own, state = self.own, ends.state
+        weight = jnp.where(self.counts, state.z / state.s, 0)
+        matrix = self.fixed + own.squares(weight)
+        held = jnp.where(np.eye(len(own.q), dtype=bool), matrix + ends.hold, matrix)
+        step = self.corrected_step(factors(held), weight, state)
+        after = _moved(state, step, jnp.minimum(SHARE * self.longest(state, step), 1))
         finite = jnp.all(jnp.isfinite(after.x)) & jnp.all(jnp.isfinite(after.z))
         choose = lambda yes, new, old: jax.tree.map(lambda new, old: jnp.where(yes, new, old), new, old)
         after = choose(finite, after, state)
-        missed, code, lost = judged(after)
+
+        missed, otherwise = self.missed(after), self.proof(after)
+        none = otherwise(self.proven, Code.NOT_CONVERGED)
+        code = jnp.where(missed <= self.tolerance, Code.CONVERGED, none).astype(jnp.int32)
         better = finite & (missed < ends.residual)
         idle = jnp.where(better, 0, ends.idle + 1)
         stalled = (idle >= IDLE) & (code == Code.NOT_CONVERGED)
-        lost = jnp.where(ends.residual <= ALMOST * tolerance, Code.CONVERGED, lost)
+        almost = ends.residual <= ALMOST * self.tolerance
+        lost = jnp.where(almost, Code.CONVERGED, otherwise(LIKELY, Code.STALLED))
         code = jnp.where(stalled, jnp.where(jnp.isfinite(ends.residual), lost, Code.NOT_FINITE), code)
         best = choose(better | (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED), after, ends.best)
+        least = jnp.minimum(missed, ends.residual)
         hold = jnp.where(finite, ends.hold, 30 * ends.hold)
-        return _Ends(
-            after,
-            best,
-            jnp.minimum(missed, ends.residual),
-            code.astype(jnp.int32),
-            ends.steps + 1,
-            hold,
-            idle,
-        )
+        return _Ends(after, best, least, code.astype(jnp.int32), ends.steps + 1, hold, idle)
 
-    x, y = jnp.zeros_like(own.q), jnp.zeros_like(own.b)
-    slack = jnp.where(counts, own.h, 1)
-    hold = jnp.asarray(10 * precision**0.75, dtype)
-    s = jnp.where(counts, jnp.maximum(slack, 1), 1)
-    z = jnp.where(counts, 1 / s, 0)
-    start = _State(x, y, z, s)
-    endless, unknown = jnp.asarray(jnp.inf, dtype), jnp.int32(Code.NOT_CONVERGED)
-    begun = _Ends(start, start, endless, unknown, jnp.int32(0), hold, jnp.int32(0))
-    going = lambda ends: (ends.code == Code.NOT_CONVERGED) & (ends.steps < max_steps)
-    return lax.while_loop(going, advance, begun)
+
+def _moved(state: _State, step: _State, share: Float[Array, ""]) -> _State:
+    return jax.tree.map(lambda value, change: value + share * change, state, step)
+
+
+def _size(*parts: Float[Array, "_"]) -> Float[Array, ""]:
+    """The largest number of all."""
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0) for part in parts]))
 
 
 def _changes(program: Program, found: QuadraticProgram, by: Program):
