@@ -12,6 +12,7 @@ until that has become less. A minimum of these squares which are not zero says t
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -187,6 +188,22 @@ class Direction(NamedTuple):
     high: Float[Array, "M rows"]
     policy: Policy
     positive: Bool[Array, ""]
+
+
+class Level(NamedTuple):
+    """What a step is judged against: the barrier, how the cost counts, and what is missed (theta) and paid (phi) at its start."""
+
+    mu: Float[Array, ""]
+    soft: Bool[Array, ""]
+    scale: Float[Array, ""]
+    most: Float[Array, ""]
+    theta: Float[Array, ""]
+    phi: Float[Array, ""]
+
+    @property
+    def barred(self) -> tuple[Array, Array]:
+        """The corner of what the filter lets pass no more."""
+        return (1 - GAMMA_THETA) * self.theta, self.phi - GAMMA_PHI * self.theta
 
 
 class Method:
@@ -508,66 +525,18 @@ class Method:
         done = (final <= enough) & ~first
         code = jnp.where(done, jnp.where(soft, Code.INFEASIBLE, Code.CONVERGED), RUNNING)
 
-        # The barrier is lowered as far as the conditions hold with it.
-        mu, filter = progress.mu, progress.filter
-        for _ in range(3):
-            lower = jnp.maximum(self.tolerance / KAPPA_EPSILON, jnp.minimum(KAPPA_MU * mu, mu**THETA_MU))
-            lowered = (error(mu) <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
-            mu = jnp.where(lowered, lower, mu)
-            filter = _where(lowered, Filter.empty(self.dtype), filter)
-
+        mu, filter = self.lowered(progress, error, first)
         direction, regular = self.convex_direction(
             place, values, expanded, mu, soft, scale, progress.regular, ~first
         )
-        tau = jnp.maximum(TAU_MIN, 1 - mu)
-        gaps_low, gaps_high = self.gaps(place.slacks)
-        longest = jnp.minimum(
-            self.longest(gaps_low, jnp.where(self.has_low, direction.slacks, 0), tau),
-            self.longest(gaps_high, jnp.where(self.has_high, -direction.slacks, 0), tau),
-        )
-        dual = jnp.minimum(
-            self.longest(place.low, direction.low - place.low, tau),
-            self.longest(place.high, direction.high - place.high, tau),
-        )
-        longest = jnp.where(first, 0, longest)
+        longest, dual = self.longest_shares(place, direction, mu)
+        level = Level(mu, soft, scale, most, *self.merit(place, values, mu, soft, scale))
         slope = self.descent(place, values, expanded, direction, mu, soft, scale)
-        theta, phi = self.merit(place, values, mu, soft, scale)
-        least_theta, most_theta = 1e-4 * jnp.maximum(1, most), 1e4 * jnp.maximum(1, most)
-        rounding = 10 * self.eps * jnp.abs(phi)
-        tiny = (
-            jnp.maximum(_largest(direction.points), _largest(direction.inputs / (1 + jnp.abs(place.inputs))))
-            < 10 * self.eps
-        )
-
-        def trial(share):
-            new = _where(first, place, self.moved(place, direction, share))
-            new_values = program.evaluate(new.points, new.inputs)
-            new_theta, new_phi = self.merit(new, new_values, mu, soft, scale)
-            downhill = (slope < 0) & (theta <= least_theta)
-            downhill &= share * jnp.maximum(-slope, 0) ** S_PHI > DELTA * theta**S_THETA
-            armijo = new_phi <= phi + ETA_PHI * share * slope + rounding
-            less = (new_theta <= (1 - GAMMA_THETA) * theta) | (new_phi <= phi - GAMMA_PHI * theta + rounding)
-            finite = jnp.isfinite(new_phi) & jnp.isfinite(new_theta)
-            taken = finite & (new_theta <= most_theta) & filter.accepts(new_theta, new_phi)
-            taken &= jnp.where(downhill, armijo, less)
-            taken |= (tiny & finite) | first
-            return new, new_values, taken, downhill & armijo
-
-        def again(carry):
-            _, _, taken, _, _, halvings = carry
-            return ~taken & (halvings <= HALVINGS)
-
-        def shorter(carry):
-            *_, share, halvings = carry
-            share = jnp.where(halvings > 0, 0.5 * share, share)
-            return (*trial(share), share, halvings + 1)
-
-        nothing = jnp.zeros((), bool)
-        new, new_values, taken, by_cost, share, _ = lax.while_loop(
-            again, shorter, (place, values, nothing, nothing, longest, jnp.int32(0))
+        new, new_values, taken, by_cost, share = self.searched(
+            place, values, direction, level, slope, filter, jnp.where(first, 0, longest), first
         )
         taken &= direction.positive | first
-        barred = _where(by_cost, filter, filter.added((1 - GAMMA_THETA) * theta, phi - GAMMA_PHI * theta))
+        barred = _where(by_cost, filter, filter.added(*level.barred))
         new = new._replace(
             costates=place.costates + share * (direction.costates - place.costates),
             rows=place.rows + share * (direction.rows - place.rows),
@@ -589,9 +558,73 @@ class Method:
         )
         stuck = ~taken & ~done
         code = jnp.where(stuck & soft, Code.STALLED, code)
-        after = self.with_or_without_cost(after, stuck, scale, theta, phi)
+        after = self.with_or_without_cost(after, stuck, scale, level.theta, level.phi)
         begun = self.first(progress._replace(values=new_values, iteration=progress.iteration + 1), expanded)
         return _where(first, begun, after._replace(code=code.astype(jnp.int32)))
+
+    def lowered(self, progress: Progress, error: Callable, first: Bool[Array, ""]):
+        """The barrier, lowered as far as the conditions hold with it, and the filter that goes with it."""
+        mu, filter = progress.mu, progress.filter
+        for _ in range(3):
+            lower = jnp.maximum(self.tolerance / KAPPA_EPSILON, jnp.minimum(KAPPA_MU * mu, mu**THETA_MU))
+            lowered = (error(mu) <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
+            mu = jnp.where(lowered, lower, mu)
+            filter = _where(lowered, Filter.empty(self.dtype), filter)
+        return mu, filter
+
+    def longest_shares(self, place: Place, direction: Direction, mu):
+        """How much of a direction slacks can go, and how much multipliers, until just before they are zero."""
+        tau = jnp.maximum(TAU_MIN, 1 - mu)
+        gaps_low, gaps_high = self.gaps(place.slacks)
+        primal = jnp.minimum(
+            self.longest(gaps_low, jnp.where(self.has_low, direction.slacks, 0), tau),
+            self.longest(gaps_high, jnp.where(self.has_high, -direction.slacks, 0), tau),
+        )
+        dual = jnp.minimum(
+            self.longest(place.low, direction.low - place.low, tau),
+            self.longest(place.high, direction.high - place.high, tau),
+        )
+        return primal, dual
+
+    def searched(
+        self, place: Place, values, direction: Direction, level: Level, slope, filter, longest, first
+    ):
+        """The first of ever shorter steps that the filter lets pass: where it leads, what is known there, whether it was let
+        pass, whether for the cost, and its share of the direction."""
+        mu, soft, scale, most, theta, phi = level
+        least_theta, most_theta = 1e-4 * jnp.maximum(1, most), 1e4 * jnp.maximum(1, most)
+        rounding = 10 * self.eps * jnp.abs(phi)
+        tiny = (
+            jnp.maximum(_largest(direction.points), _largest(direction.inputs / (1 + jnp.abs(place.inputs))))
+            < 10 * self.eps
+        )
+
+        def trial(share):
+            new = _where(first, place, self.moved(place, direction, share))
+            new_values = self.program.evaluate(new.points, new.inputs)
+            new_theta, new_phi = self.merit(new, new_values, mu, soft, scale)
+            downhill = (slope < 0) & (theta <= least_theta)
+            downhill &= share * jnp.maximum(-slope, 0) ** S_PHI > DELTA * theta**S_THETA
+            armijo = new_phi <= phi + ETA_PHI * share * slope + rounding
+            less = (new_theta <= (1 - GAMMA_THETA) * theta) | (new_phi <= phi - GAMMA_PHI * theta + rounding)
+            finite = jnp.isfinite(new_phi) & jnp.isfinite(new_theta)
+            taken = finite & (new_theta <= most_theta) & filter.accepts(new_theta, new_phi)
+            taken &= jnp.where(downhill, armijo, less)
+            taken |= (tiny & finite) | first
+            return new, new_values, taken, downhill & armijo
+
+        def again(carry):
+            _, _, taken, _, _, halvings = carry
+            return ~taken & (halvings <= HALVINGS)
+
+        def shorter(carry):
+            *_, share, halvings = carry
+            share = jnp.where(halvings > 0, 0.5 * share, share)
+            return (*trial(share), share, halvings + 1)
+
+        nothing = jnp.zeros((), bool)
+        start = place, values, nothing, nothing, longest, jnp.int32(0)
+        return lax.while_loop(again, shorter, start)[:5]
 
     def kept_near(self, place: Place, mu) -> Place:
         """Multipliers of slacks kept near what the barrier says, within a large factor."""
