@@ -5,8 +5,10 @@ under another name, brought to the disk and renamed, so that the one before surv
 by `fingerprint` of all that decides on the numbers of a run; a run with another one is refused, and what differs is told. While a
 run is under way, its file is locked; a process that has ended, however it did, holds no lock.
 
-    "rbd_jax checkpoint" and a line feed; the length of the head, 8 bytes; the head, JSON; the arrays, one after the other in
-    C order; CRC-32 of all that, 4 bytes. Numbers have their least significant byte first.
+The file is a zip archive, which `numpy.load` opens. `head.json` has the format, the key, the values and the types of the arrays;
+`array_0.npy`, `array_1.npy` and so on are the arrays. In the values, `{"array at": 2}` stands for `array_2.npy`. Arrays of a type
+that NumPy does not have, as bfloat16, are stored as their bytes. The comment of the archive is the CRC-32 of the file without it,
+as eight hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import io
 import json
 import os
 import re
@@ -23,6 +26,7 @@ import sys
 import time
 import types
 import warnings
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -35,8 +39,9 @@ from ._core.arguments import number
 from ._core.files import whole_file
 
 
-MAGIC = b"rbd_jax checkpoint\n"
-FORMAT = 1
+FORMAT = 2
+#: The length of the comment.
+SUM = 8
 #: Arrays of so many numbers are in a key as they are, and others by a digest.
 SMALL = 6
 #: So many differences are told.
@@ -168,9 +173,8 @@ class Run:
         if self.checkpoint is None:
             return
         path, began = self.checkpoint.path, time.monotonic()
-        content = _encoded(self.key, values)
         try:
-            _write(path, content)
+            _write(path, self.key, values)
         except OSError as error:
             there = "the one before is still there" if path.exists() else "there is none yet"
             warnings.warn(
@@ -355,18 +359,39 @@ def _difference(there: Any, here: Any) -> str:
 # The file.
 
 
-def _encoded(key: Mapping[str, Any], values: Mapping[str, Any]) -> list[bytes | memoryview]:
-    """The content of a file, in parts."""
+class _Summed:
+    """A stream that knows the last piece that was written to it, and the CRC-32 of those before."""
+
+    def __init__(self, file):
+        self.file, self.before, self.last = file, 0, b""
+
+    def write(self, piece) -> int:
+        self.before, self.last = zlib.crc32(self.last, self.before), bytes(piece)
+        return self.file.write(piece)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _write(path: Path, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     arrays: list[np.ndarray] = []
     head = {"format": FORMAT, "key": key, "values": _plain("values", values, arrays)}
-    head["arrays"] = [[array.dtype.name, list(array.shape)] for array in arrays]
-    text = json.dumps(head).encode()
-    parts: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text]
-    parts += [_bytes(array) for array in arrays]
-    crc = 0
-    for part in parts:
-        crc = zlib.crc32(part, crc)
-    return [*parts, crc.to_bytes(4, "little")]
+    head["arrays"] = [array.dtype.name for array in arrays]
+    text = json.dumps(head)
+    with whole_file(path) as part, open(part, "wb") as file:
+        stream = _Summed(file)
+        # Not seekable, so that pieces are written one after the other.
+        with zipfile.ZipFile(stream, "w") as archive:  # pyright: ignore[reportArgumentType, reportCallIssue]
+            archive.writestr("head.json", text)
+            for number, array in enumerate(arrays):
+                with archive.open(f"array_{number}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(
+                        entry, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False
+                    )
+            archive.comment = b"0" * SUM
+        assert len(stream.last) == SUM  # the comment comes last
+        file.seek(-SUM, os.SEEK_END)
+        file.write(f"{stream.before:08x}".encode())
 
 
 def _plain(name: str, value: Any, arrays: list[np.ndarray]) -> Any:
@@ -414,37 +439,32 @@ def _bytes(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _write(path: Path, parts: list[bytes | memoryview]) -> None:
-    with whole_file(path) as part, open(part, "wb") as file:
-        for one in parts:
-            file.write(one)
-
-
 def _decoded(path: Path, content: bytes) -> Saved:
-    if not content.startswith(MAGIC):
+    if content.startswith(b"rbd_jax checkpoint\n"):
+        raise CheckpointError(
+            f"{path} has the format 1, and this version of rbd_jax reads {FORMAT}; go on with the version that wrote it, or "
+            "remove it to begin anew"
+        )
+    if not content.startswith(b"PK"):
         raise CheckpointError(
             f"{path} is no checkpoint of rbd_jax, or its beginning is lost; give another name, or remove it to begin anew"
         )
-    begin = len(MAGIC) + 8
-    end = begin + int.from_bytes(content[len(MAGIC) : begin], "little")
-    crc = int.from_bytes(content[-4:], "little")
-    if len(content) < end + 4 or zlib.crc32(memoryview(content)[:-4]) != crc:
+    if content[-SUM:] != f"{zlib.crc32(memoryview(content)[:-SUM]):08x}".encode():
         raise CheckpointError(
             f"{path} is damaged: its {len(content)} bytes are not those that were written. Perhaps it was copied in part; take "
             "another copy, or remove it to begin anew"
         )
-    head = json.loads(content[begin:end])
-    if head["format"] != FORMAT:
-        raise CheckpointError(
-            f"{path} has the format {head['format']}, and this version of rbd_jax reads {FORMAT}; go on with the version that "
-            "wrote it, or remove it to begin anew"
-        )
-    arrays = []
-    for name, shape in head["arrays"]:
-        array = np.empty(shape, np.dtype(name))
-        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8, array.nbytes, end)
-        arrays.append(array)
-        end += array.nbytes
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        head = json.loads(archive.read("head.json"))
+        if head["format"] != FORMAT:
+            raise CheckpointError(
+                f"{path} has the format {head['format']}, and this version of rbd_jax reads {FORMAT}; go on with the version "
+                "that wrote it, or remove it to begin anew"
+            )
+        arrays = []
+        for number, name in enumerate(head["arrays"]):
+            with archive.open(f"array_{number}.npy") as entry:
+                arrays.append(np.lib.format.read_array(entry, allow_pickle=False).view(np.dtype(name)))
     return Saved(head["key"], _with_arrays(head["values"], arrays))
 
 

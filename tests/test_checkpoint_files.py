@@ -86,10 +86,10 @@ def test_a_torn_file_is_told_wherever_it_is_torn(checkpoint):
 
 
 def test_another_format_is_told(checkpoint, monkeypatch):
-    monkeypatch.setattr("rbd_jax.checkpoints.FORMAT", 2)
+    monkeypatch.setattr("rbd_jax.checkpoints.FORMAT", 3)
     save(checkpoint)
     monkeypatch.undo()
-    with pytest.raises(rbd.CheckpointError, match="has the format 2, and this version of rbd_jax reads 1"):
+    with pytest.raises(rbd.CheckpointError, match="has the format 3, and this version of rbd_jax reads 2"):
         checkpoint.read()
 
 
