@@ -3,7 +3,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
-use_environment
+use_environment cli
 if (($# == 0)); then
     logs=$root/rbd_jax/identify/examples
     set -- arm7 "$logs/arm7_1.npz" --held-out "$logs/arm7_2.npz" --free inertias:hand,friction \

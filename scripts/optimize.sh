@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
-use_environment
+use_environment cli
 if (($# == 0)); then
     set -- arm7_throw --overwrite --out "$root/runs/arm7_throw-optimized"
 fi

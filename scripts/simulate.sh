@@ -3,7 +3,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
-use_environment
+use_environment cli
 if (($# == 0)); then
     set -- quadruped --batch 4096 --seconds 1 --dt 0.005 --overwrite --out "$root/runs/quadruped"
 fi

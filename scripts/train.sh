@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
-use_environment learn
+use_environment cli,learn
 if (($# == 0)); then
     set -- cartpole --overwrite --out "$root/runs/cartpole-trained"
 fi

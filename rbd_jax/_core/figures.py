@@ -30,6 +30,20 @@ def dress(axes, title: str, across: str = "t [s]") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def new_figure(**options):
+    """A figure of matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise missing("matplotlib", "plots") from None
+    return Figure(**options)
+
+
+def missing(package: str, what: str) -> ImportError:
+    """The error where a package is not installed that the command line and the plots need."""
+    return ImportError(f"{package} is not installed, which {what} need: pip install 'rbd_jax[cli]'")
+
+
 def plain(name: str) -> str:
     """A name as matplotlib is to write it: it would read what is between dollars as mathematics."""
     return name.replace("\\", "\\\\").replace("$", r"\$") if "$" in name else name

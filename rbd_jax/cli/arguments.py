@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
+from .._core.figures import missing
 from .._core.interrupts import over, watch
 from ..parallel import keep_memory
 from .convert import convert
@@ -61,11 +63,19 @@ def _answer(argv: list[str]) -> int:
     try:
         arguments = _parser().parse_args(argv)
         arguments.words = argv
+        refuse_if_incomplete()
         return arguments.run(arguments) or 0
     except Refused as refusal:
         message = " ".join(str(refusal).split())
         print(f"rbd-jax: error: {message}", file=sys.stderr)
         return 2
+
+
+def refuse_if_incomplete() -> None:
+    """Refuses to run where packages are missing that only the command line needs."""
+    for package in ("rich", "matplotlib"):
+        if find_spec(package) is None:
+            raise Refused(missing(package, "the commands"))
 
 
 def _parser() -> argparse.ArgumentParser:

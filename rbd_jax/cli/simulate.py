@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import add_forces, forces, joints, simulate as schemes
+import rbd_jax
+
+from .. import add_forces, forces, joints
 from .._core.errors import suggest
 from ..checkpoints import CheckpointError
 from ..contact.law import contact_law
@@ -146,13 +148,13 @@ def _steps(seconds: float, dt: float) -> int:
 
 
 def _scheme(name: str) -> Scheme:
-    """The scheme of that name: any of `rbd_jax.simulate` that needs no parameters."""
+    """The scheme of that name: any of `rbd_jax` that needs no parameters."""
 
     def dashed(words: str) -> str:
         return re.sub("(?<=[a-z])(?=[A-Z0-9])", "-", words).lower()
 
     found = {}
-    for name_of_kind, kind in vars(schemes).items():
+    for name_of_kind, kind in vars(rbd_jax).items():
         if inspect.isclass(kind) and issubclass(kind, Scheme) and not inspect.isabstract(kind):
             needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
             if not needed:

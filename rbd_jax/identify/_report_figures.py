@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core.figures import COLORS, GREY, as_svg, dress, plain
+from .._core.figures import COLORS, GREY, as_svg, dress, new_figure, plain
 from .estimate import Estimate
 from .prediction import Prediction
 from .whiteness import Whiteness
@@ -22,10 +22,8 @@ def over_time(
     after: Sequence[Prediction], before: Sequence[Prediction], white: Sequence[Whiteness | None]
 ) -> bytes:
     """A row for each column of one log: measured and predicted, errors, and the autocorrelation of the errors."""
-    from matplotlib.figure import Figure
-
     count = len(after)
-    figure = Figure(figsize=(13, 0.5 + 2.0 * count), layout="constrained")
+    figure = new_figure(figsize=(13, 0.5 + 2.0 * count), layout="constrained")
     rows = figure.subplots(count, 3, squeeze=False, width_ratios=(2.2, 1.6, 1.1))
     for (left, middle, right), new, old, about in zip(rows, after, before, white):
         first, last = new is after[0], new is after[-1]
@@ -62,8 +60,6 @@ def _autocorrelation(axes, about: Whiteness, across: str) -> None:
 
 def values(found: Estimate, most: int = VALUES) -> bytes:
     """Each value with its interval and what it was before, a panel for each unit."""
-    from matplotlib.figure import Figure
-
     own = found.parameters
     before = np.asarray(own.values_of(own.reference), float)
     ends = found.intervals()
@@ -81,7 +77,7 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
         0.9 + 0.2 * max(len(groups[i]) for i in range(row * across, min((row + 1) * across, len(units))))
         for row in range(down)
     ]
-    figure = Figure(figsize=(13, sum(heights)), layout="constrained")
+    figure = new_figure(figsize=(13, sum(heights)), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, height_ratios=heights)
     for panel in panels.flat[len(units) :]:
         panel.set_visible(False)
@@ -120,9 +116,7 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
 
 def held_out(columns: Sequence[str], shares: Sequence[tuple[str, np.ndarray]]) -> bytes:
     """Errors of each column as shares of what was measured, a bar for each of some data."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 0.9 + 0.22 * len(columns) * (len(shares) + 1)), layout="constrained")
+    figure = new_figure(figsize=(9, 0.9 + 0.22 * len(columns) * (len(shares) + 1)), layout="constrained")
     axes = figure.subplots()
     place, width = np.arange(len(columns))[::-1].astype(float), 0.8 / len(shares)
     for i, (name, share) in enumerate(shares):

@@ -2,10 +2,15 @@
 
 import jax
 
+from .._core.figures import missing
+
 
 def progress_bar(steps: int):
     """A function of the number of steps done, for use inside `jit`; it draws about fifty times in all."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        raise missing("rich", "progress bars") from None
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     every = max(1, steps // 50)

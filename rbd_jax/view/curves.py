@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.figures import ALARM, COLORS, GREY, dress, plain
+from .._core.figures import ALARM, COLORS, GREY, dress, new_figure, plain
 from .._core.jit import compiled
 from ..constraints.closure import ReducedModel
 from ..dynamics import Motion
@@ -355,11 +355,9 @@ def drawn(run: Run, panels: Sequence[Panel], axes: Any):
             )
         draw_panels(run, panels, given)
         return axes
-    from matplotlib.figure import Figure
-
     across = min(ACROSS, len(panels))
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(PANEL[0] * across, PANEL[1] * down + 0.4), layout="constrained")
+    figure = new_figure(figsize=(PANEL[0] * across, PANEL[1] * down + 0.4), layout="constrained")
     figure.suptitle(heading(run), x=0.01, ha="left", fontsize=12, fontweight="bold")
     draw_panels(run, panels, grid(figure, len(panels), across))
     return figure

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._core.figures import COLORS, GREY, dress
+from .._core.figures import COLORS, GREY, dress, new_figure
 from ..identify import Excitation
 
 
@@ -29,8 +29,6 @@ def plot_excitation(excitation: Excitation, path: str | Path) -> None:
     ...     print(picture.stat().st_size > 1000)
     True
     """
-    from matplotlib.figure import Figure
-
     motion = excitation.motion
     log = excitation.log(TIMES / float(motion.period))
     q, v, tau = (log.channels[name].values for name in ("q", "v", "tau"))
@@ -41,7 +39,7 @@ def plot_excitation(excitation: Excitation, path: str | Path) -> None:
         ("velocity, of its limit", *_of_limit(v, excitation.speed)),
         ("generalized force, of its limit", *_of_limit(tau, excitation.effort)),
     )
-    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    figure = new_figure(figsize=(13, 4.2), layout="constrained")
     figure.suptitle(f"{excitation.model.name}: {excitation.gain:.3g} times a random motion", x=0.01, ha="left",
                     fontsize=13, fontweight="bold")  # fmt: skip
     for number, (axes, (title, rows, limited)) in enumerate(zip(figure.subplots(1, 3), panels)):

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from .._core.figures import COLORS, GREY, dress, plain
+from .._core.figures import COLORS, GREY, dress, new_figure, plain
 from ..control.naming import configuration_names
 from ..learn import Episode, Trained
 from ..tasks.task import Task
@@ -40,9 +40,7 @@ def plot_learning(trained: Trained, path: str | Path, threshold: float | None = 
 
 def learning_figure(curve: Mapping[str, np.ndarray], threshold: float | None = None):
     """Returns of the episodes that ended, the reward of a step, and the length of the gradient, by epoch."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 3.2), layout="constrained")
+    figure = new_figure(figsize=(13, 3.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     epochs = np.arange(1, len(curve["reward"]) + 1)
     returns, mean = curve["return"], averaged_returns(curve)
@@ -76,8 +74,6 @@ def averaged_returns(curve: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def episode_figure(task: Task, episode: Episode):
     """The robot in an episode, the terms of its reward, the actions, and the positions that change most."""
-    from matplotlib.figure import Figure
-
     steps = max(int(episode.steps), 1)
     states = jax.tree.map(
         lambda x: np.asarray(x[: steps + 1]), (episode.states.state.q, episode.states.metrics)
@@ -86,7 +82,7 @@ def episode_figure(task: Task, episode: Episode):
     t = np.arange(steps + 1) * float(task.dt)
     strip = filmstrip_of(task.model, t, q)
     height = 0.0 if strip is None else 0.5 + strip.height(13)
-    figure = Figure(figsize=(13, height + 3.4), layout="constrained")
+    figure = new_figure(figsize=(13, height + 3.4), layout="constrained")
     rows = [height, 3.4] if strip is not None else [3.4]
     parts = np.atleast_1d(np.asarray(figure.subfigures(len(rows), 1, height_ratios=rows)))
     if strip is not None:

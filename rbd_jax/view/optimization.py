@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._core.figures import COLORS, dress, plain
+from .._core.figures import COLORS, dress, new_figure, plain
 from ..control import Problem, Solution
 from ..control.naming import configuration_names, dof_names
 from ..simulate.systems import tree_of
@@ -35,12 +35,10 @@ def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> Non
     ...     print(picture.stat().st_size > 1000)
     True
     """
-    from matplotlib.figure import Figure
-
     strip = filmstrip(problem, solution)
     width, curves = 13.0, 3.4
     height = 0.0 if strip is None else 0.5 + strip.height(width)
-    figure = Figure(figsize=(width, height + curves), layout="constrained")
+    figure = new_figure(figsize=(width, height + curves), layout="constrained")
     rows = [height, curves] if strip is not None else [curves]
     parts = np.atleast_1d(np.asarray(figure.subfigures(len(rows), 1, height_ratios=rows)))
     if strip is not None:
@@ -63,24 +61,20 @@ def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> Non
 
 def motion_figure(problem: Problem, solution: Solution):
     """Poses along the motion; None of models that are in a plane or have no bodies of their own."""
-    from matplotlib.figure import Figure
-
     strip = filmstrip(problem, solution)
     if strip is None:
         return None
-    figure = Figure(figsize=(13, 0.5 + strip.height(13)), layout="constrained")
+    figure = new_figure(figsize=(13, 0.5 + strip.height(13)), layout="constrained")
     strip.draw(figure)
     return figure
 
 
 def curves_figure(curves: Sequence[Curve]):
     """A panel for each of the curves, with its bounds; the first of many."""
-    from matplotlib.figure import Figure
-
     shown = curves[:PANELS]
     across = min(ACROSS, len(shown))
     down = -(-len(shown) // across)
-    figure = Figure(figsize=(13, 0.3 + 2.2 * down), layout="constrained")
+    figure = new_figure(figsize=(13, 0.3 + 2.2 * down), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False)
     for panel in panels.flat[len(shown) :]:
         panel.set_visible(False)
@@ -92,9 +86,7 @@ def curves_figure(curves: Sequence[Curve]):
 
 def search_figure(iterations: np.ndarray, cost: np.ndarray, violation: np.ndarray):
     """What was found by iteration: the cost, and by how much constraints were broken."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 3.0), layout="constrained")
+    figure = new_figure(figsize=(13, 3.0), layout="constrained")
     broken = np.where(np.isfinite(violation) & (violation > 0), violation, np.nan)
     left, right = figure.subplots(1, 2)
     left.plot(iterations, np.where(np.isfinite(cost), cost, np.nan), color=COLORS[0], linewidth=1.4)

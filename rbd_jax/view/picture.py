@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._core.figures import ALARM
+from .._core.figures import ALARM, missing
 
 
 def stamped(picture: np.ndarray, text: str) -> np.ndarray:
@@ -29,7 +29,10 @@ def stamped(picture: np.ndarray, text: str) -> np.ndarray:
 @lru_cache
 def _font(size: int):
     """That of the figures, which matplotlib brings."""
-    import matplotlib
-    from PIL import ImageFont
+    try:
+        import matplotlib
+        from PIL import ImageFont
+    except ImportError:
+        raise missing("matplotlib", "pictures") from None
 
     return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)

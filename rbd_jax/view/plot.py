@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.interpolate import PchipInterpolator
 
-from .._core.figures import ALARM, COLORS, GREY, plain
+from .._core.figures import ALARM, COLORS, GREY, new_figure, plain
 from ..simulate.systems import Simulated, tree_of
 from ..simulate.trajectory import Trajectory
 from .camera import Camera
@@ -117,8 +117,6 @@ def page(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample
     >>> [axes.get_title(loc="left") for axes in figure.axes[-3:]]
     ['position [rad]', 'velocity [rad/s]', 'change of energy [J]']
     """
-    from matplotlib.figure import Figure
-
     run = Run("rbd.plot", model, trajectory, joints, sample)
     panels = _panels(run)
     across = len(panels) if len(panels) < 4 else 3 if len(panels) in (5, 6, 9) else 4
@@ -129,7 +127,7 @@ def page(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample
         else Filmstrip(Recording(model, trajectory), run.sample)
     )
     heights = [0.5 + strip.height(WIDTH)] if strip is not None else []
-    figure = Figure(figsize=(WIDTH, sum(heights) + ROW * down + 0.3), layout="constrained")
+    figure = new_figure(figsize=(WIDTH, sum(heights) + ROW * down + 0.3), layout="constrained")
     parts = np.atleast_1d(
         np.asarray(figure.subfigures(len(heights) + 1, 1, height_ratios=[*heights, ROW * down]))
     )

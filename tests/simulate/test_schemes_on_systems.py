@@ -181,9 +181,7 @@ def test_a_step_and_its_derivative(name, system, direction):
 
 def test_every_scheme_is_named():
     """Those with fixed steps are in the list; those that choose their own have tests of their own."""
-    classes = {
-        kind for kind in vars(simulate).values() if isinstance(kind, type) and issubclass(kind, rbd.Scheme)
-    }
+    classes = {kind for kind in vars(rbd).values() if isinstance(kind, type) and issubclass(kind, rbd.Scheme)}
     made = {kind for kind in classes if not inspect.isabstract(kind)}
     assert made == {getattr(rbd, name) for name in [*ORDERS, "Adaptive", "RKMK45"]}
     # The README names two of them and counts the others; the changelog counts them all.
