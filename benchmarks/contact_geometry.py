@@ -44,7 +44,7 @@ PAIRS = [
 def placements(key, batch):
     rotation, position = jax.random.split(key)
     rotations = rbd.lie.SO3.exp(2 * jax.random.normal(rotation, (batch, 3)))
-    return rbd.spatial.Transform(rotations, 0.4 * jax.random.normal(position, (batch, 3)))
+    return rbd.Transform(rotations, 0.4 * jax.random.normal(position, (batch, 3)))
 
 
 def main(batch=1000):

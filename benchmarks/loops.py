@@ -99,7 +99,7 @@ class Ours:
         q = jnp.tile(jnp.array(angles), (self.samples, 1))
 
         def run(q, v):
-            dynamics = lambda x: rc.constrained_dynamics(model, *x, x[1], method=method).acceleration
+            dynamics = lambda x: rbd.constrained_dynamics(model, *x, x[1], method=method).acceleration
             return jax.lax.map(dynamics, (q, v))
 
         start = time.perf_counter()

@@ -135,7 +135,7 @@ def closure_force(
     and loops by what they bear. That system is not put together. Its last rows (eq. 3.19) are solved for `ÿ` by (3.20), and
     the first gives `τ_c = M (G ÿ + g) + C - τ`. It does no work: `Gᵀ τ_c = 0`. `joint_wrenches` is what the joints bear then.
 
-    >>> pair = rbd.constraints.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.array([y[0], -y[0]]), 1)
+    >>> pair = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.array([y[0], -y[0]]), 1)
     >>> force = rbd.constraints.closure_force(pair, jnp.array([0.5]), jnp.zeros(1), jnp.zeros(2))
     >>> print(force)
     [-4.125 -4.125]

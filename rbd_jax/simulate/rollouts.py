@@ -61,7 +61,7 @@ def rollout(
     """Simulate `steps` steps of length `dt` from `state`.
 
     A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`). A
-    `rbd.constraints.ReducedModel` moves in its independent variables.
+    `rbd.ReducedModel` moves in its independent variables.
 
     What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; the forces, tendons and
     actuators that the model carries; and `forces`. Actuators that are told nothing are told zero: a servo then holds. Those that

@@ -51,7 +51,7 @@ class ByFunction(Randomization):
 
 
 class OnTree(Randomization):
-    """One that changes the model whose bodies move, also where that moves in a few variables (`rbd.constraints.ReducedModel`)."""
+    """One that changes the model whose bodies move, also where that moves in a few variables (`rbd.ReducedModel`)."""
 
     @abc.abstractmethod
     def drawn(self, key: PRNGKeyArray, model: Model) -> Model:

@@ -398,10 +398,10 @@ def test_9_closed_loops_by_every_method():
     def run():
         closed = rc.close(model, slider_closure, y, rate)
         there = model, closed.q, closed.v
-        motions = [rc.constrained_dynamics(*there, tau, None, method) for method in METHODS]
+        motions = [rbd.constrained_dynamics(*there, tau, None, method) for method in METHODS]
         a = motions[0].acceleration
-        motors = rc.constrained_inverse_dynamics(*there, a, actuators=("slider", "hand")).tau
-        loops = rc.constraint_jacobian(*there[:2]), rc.constraint_bias(*there), rc.mobility(*there[:2])
+        motors = rbd.constrained_inverse_dynamics(*there, a, actuators=("slider", "hand")).tau
+        loops = rbd.constraint_jacobian(*there[:2]), rbd.constraint_bias(*there), rbd.mobility(*there[:2])
         reduced = rc.closure_dynamics(model, slider_closure, y, rate, tau)
         return closed, motions, reduced, loops, motors, rbd.inverse_dynamics(*there, a)
 
@@ -433,20 +433,20 @@ def test_10_redundant_loops():
     """
     hinged = four_bar("revolute")
     lengthwise = rc.PointOnLine("coupler", (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), "follower", (1.0, 0.0, 0.0))
-    cured = rc.add_constraints(rc.without_constraints(hinged), lengthwise)
+    cured = rbd.add_constraints(rc.without_constraints(hinged), lengthwise)
     q, v = 0.8 * jnp.array([1.0, -1.0, 1.0]), 1.3 * jnp.array([1.0, -1.0, 1.0])
     tau, off, time = jnp.array([0.5, -0.7, 0.2]), jnp.array([2e-3, -1e-3, 0.0]), 0.05
 
     @jax.jit
     def run():
         both = [
-            (rc.constrained_dynamics(model, q, v, tau), rc.mobility(model, q)) for model in (hinged, cured)
+            (rbd.constrained_dynamics(model, q, v, tau), rbd.mobility(model, q)) for model in (hinged, cured)
         ]
         there = cured, q + off, v - off
-        residual, rate = rc.constraint_residual(*there[:2]), rc.constraint_velocity(*there)
-        jacobian, bias = rc.constraint_jacobian(*there[:2]), rc.constraint_bias(*there)
+        residual, rate = rbd.constraint_residual(*there[:2]), rbd.constraint_velocity(*there)
+        jacobian, bias = rbd.constraint_jacobian(*there[:2]), rbd.constraint_bias(*there)
         second = [
-            jacobian @ rc.constrained_dynamics(*there, tau, stabilization=way).acceleration + bias
+            jacobian @ rbd.constrained_dynamics(*there, tau, stabilization=way).acceleration + bias
             for way in (None, rc.Baumgarte.within(time))
         ]
         return both, residual, rate, second

@@ -71,12 +71,12 @@ def test_squeezer():
     @jax.jit
     def run(q):
         def motion(q, v):
-            return rc.constrained_dynamics(model, q, v, drive + SPRING(model, q, v))
+            return rbd.constrained_dynamics(model, q, v, drive + SPRING(model, q, v))
 
         v = jnp.zeros(model.nv)
         path = rbd.rollout(model, rbd.State(q, v), drive[None], dt=0.03, scheme=scheme, forces=(SPRING,))
         end = path.final
-        residual = rc.constraint_residual(model, end.q)
+        residual = rbd.constraint_residual(model, end.q)
         return motion(q, v), path, motion(end.q, end.v), residual
 
     first, path, last, residual = run(q)
@@ -113,7 +113,7 @@ def rolled(model, state, dt, steps, save_every, forces=(), scheme=None):
             scheme=scheme or rbd.RungeKutta4(),
             forces=forces,
         )
-        residual = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
+        residual = jax.vmap(lambda q: rbd.constraint_residual(model, q))(path.q)
         energy = lambda q, v: rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q)
         momentum = lambda q, v: rbd.momentum(model, q, v)
         twists = lambda q, v: rbd.body_velocities(model, q, v)
@@ -163,8 +163,8 @@ def test_flyball_governor():
 def test_flyball_governor_of_free_bodies():
     """Twenty constraints instead of a tree, and the same height after a tenth of a second."""
     model = governor()
-    free = rc.maximal_coordinates(model)
-    state = rbd.State(*jax.jit(rc.to_maximal)(model, free, *TURNING))
+    free = rbd.maximal_coordinates(model)
+    state = rbd.State(*jax.jit(rbd.to_maximal)(model, free, *TURNING))
     path, residual, _, momentum, _ = rolled(free, state, 1e-4, 1000, 1000, (SPRINGS,))
     np.testing.assert_allclose(path.q[-1, free.q_slice("slider")][2], 0.523836476, atol=1e-8)
     np.testing.assert_allclose(momentum[:, 2], 53.86899866, atol=1e-6)
@@ -214,7 +214,7 @@ def slider_crank_energies(angle):
 def test_spatial_slider_crank():
     """The published rates at the start; and the time of each angle, by quadrature of the equation of energy."""
     model, q = slider_crank()
-    jacobian = np.asarray(jax.jit(rc.constraint_jacobian)(model, q))
+    jacobian = np.asarray(jax.jit(rbd.constraint_jacobian)(model, q))
     v = np.linalg.solve(np.vstack([np.eye(4)[:1], jacobian]), [6.0, 0.0, 0.0, 0.0])
     path, residual, energy, _, twists = rolled(model, rbd.State(q, jnp.asarray(v)), 2.5e-4, 4000, 200)
     np.testing.assert_allclose(twists[0, 2, :3], [1.92, -0.96, 0.48], atol=1e-13)

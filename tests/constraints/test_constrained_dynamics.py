@@ -32,7 +32,7 @@ def tied():
     """Free bodies, a mimic and a driven joint, tied by constraints that are not met; one of them twice."""
     rng = np.random.default_rng(4)
     ball = rc.Connect("ball", (0.1, 0.2, 0.0), "other", (0.0, 0.3, 0.1))
-    return rc.add_constraints(
+    return rbd.add_constraints(
         loose(),
         ball,
         rc.LoopJoint("leg", placement(rng), "tail", placement(rng), joints.Cylindrical()),
@@ -49,7 +49,7 @@ def tied_hinges():
     builder.add_body("link", "left", joints.Revolute(), TIP, inertia(rng))
     builder.add_body("leg", "world", joints.Revolute(), TIP, inertia(rng))
     ball = rc.Connect("left", (0.5, 0.2, 0.0), "leg", (0.3, 0.4, 0.0))
-    return rc.add_constraints(builder.build(), ball, ball)
+    return rbd.add_constraints(builder.build(), ball, ball)
 
 
 @functools.cache
@@ -63,9 +63,9 @@ def solved(make, methods):
     @jax.jit
     def run(model, v, tau):
         q = rbd.random_configuration(model, jax.random.key(2))
-        jacobian, bias = rc.constraint_jacobian(model, q), rc.constraint_bias(model, q, v)
+        jacobian, bias = rbd.constraint_jacobian(model, q), rbd.constraint_bias(model, q, v)
         needed = lambda a: rbd.inverse_dynamics(model, q, v, a, wrench)
-        motions = [rc.constrained_dynamics(model, q, v, tau, wrench, method) for method in methods]
+        motions = [rbd.constrained_dynamics(model, q, v, tau, wrench, method) for method in methods]
         return jacobian, bias, motions, [needed(motion.acceleration) for motion in motions]
 
     return model, tau, jax.device_get(run(model, v, tau))
@@ -111,7 +111,7 @@ def two_models():
 @jax.vmap
 def rhombus(angle, rate, load):
     q, v, tau = angle * RHOMBUS, rate * RHOMBUS, load * np.array([1.0, 0.0, 0.0])
-    return tuple(rc.constrained_dynamics(four_bar(loop), q, v, tau) for loop in ("hinge", "revolute"))
+    return tuple(rbd.constrained_dynamics(four_bar(loop), q, v, tau) for loop in ("hinge", "revolute"))
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_a_redundant_loop_moves_like_one_that_is_not():
     assert (np.asarray(two.rank) == 2).all() and (np.asarray(five.rank) == 2).all()
     model = four_bar("revolute")
     assert five.multipliers.shape == (3, 5)
-    count = jax.jit(lambda angle: rc.mobility(model, angle * RHOMBUS))
+    count = jax.jit(lambda angle: rbd.mobility(model, angle * RHOMBUS))
     assert count(1.1) == 1
     assert count(0.0) == 2  # in a line: it can go on as a rhombus or fold as an antiparallelogram
 
@@ -140,7 +140,7 @@ def turned(x, loop_mass):
     model = four_bar("revolute")
     heavier = rbd.Inertia.from_parameters(model.inertias.parameters * loop_mass)
     model = eqx.tree_at(lambda it: it.inertias, model, heavier)
-    motion = rc.constrained_dynamics(model, angle * RHOMBUS, rate * RHOMBUS, jnp.stack(tau))
+    motion = rbd.constrained_dynamics(model, angle * RHOMBUS, rate * RHOMBUS, jnp.stack(tau))
     return motion.acceleration @ np.array([1.0, 0.4, 0.2]) + motion.multipliers @ np.arange(1.0, 6.0)
 
 
@@ -203,7 +203,7 @@ def test_second_derivatives():
 
     def motion(angle):
         out, along = jnp.stack([jnp.cos(angle), 0 * angle, jnp.sin(angle)]), np.array([0.0, 0.7, 0.0])
-        return jnp.concatenate([*rc.constrained_dynamics(model, out, along, load, method="kkt")])
+        return jnp.concatenate([*rbd.constrained_dynamics(model, out, along, load, method="kkt")])
 
     slope = lambda angle: jax.jvp(motion, (angle,), (1.0,))[1]
     again = lambda angle: (slope(angle), jax.jvp(slope, (angle,), (1.0,))[1])
@@ -221,19 +221,19 @@ def test_loop_closure_function():
     def run(model):
         closed = rc.close(model, slider_closure, y, rate)
         reduced = rc.closure_dynamics(model, slider_closure, y, rate, tau)
-        motion = rc.constrained_dynamics(model, closed.q, closed.v, tau)
-        jacobian = rc.constraint_jacobian(model, closed.q)
-        residual = rc.constraint_residual(model, closed.q)
-        bias = rc.constraint_bias(model, closed.q, closed.v)
-        efforts = rc.constrained_inverse_dynamics(
+        motion = rbd.constrained_dynamics(model, closed.q, closed.v, tau)
+        jacobian = rbd.constraint_jacobian(model, closed.q)
+        residual = rbd.constraint_residual(model, closed.q)
+        bias = rbd.constraint_bias(model, closed.q, closed.v)
+        efforts = rbd.constrained_inverse_dynamics(
             model, closed.q, closed.v, motion.acceleration, actuators=("slider", "hand")
         )
         needed = rbd.inverse_dynamics(model, closed.q, closed.v, motion.acceleration)
-        again = rc.constrained_dynamics(model, closed.q, closed.v, efforts.tau)
-        one = rc.constrained_inverse_dynamics(
+        again = rbd.constrained_dynamics(model, closed.q, closed.v, efforts.tau)
+        one = rbd.constrained_inverse_dynamics(
             model, closed.q, closed.v, motion.acceleration, actuators=("hand",)
         )
-        everything = rc.constrained_inverse_dynamics(model, closed.q, closed.v, motion.acceleration)
+        everything = rbd.constrained_inverse_dynamics(model, closed.q, closed.v, motion.acceleration)
         return closed, reduced, motion, jacobian, residual, bias, efforts, needed, again, one, everything
 
     closed, reduced, motion, jacobian, residual, bias, efforts, needed, again, one, everything = run(model)
@@ -270,7 +270,7 @@ def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
     Book eqs. 3.74 and 8.64; Sueda eqs. 1.69 to 1.74.
     """
     model = tree()
-    maximal = rc.maximal_coordinates(model, joint, frame)
+    maximal = rbd.maximal_coordinates(model, joint, frame)
     rng = np.random.default_rng(8)
     q = jax.jit(rbd.random_configuration)(model, jax.random.key(5))
     v = rng.normal(size=model.nv)
@@ -278,11 +278,11 @@ def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
     @jax.jit
     def run(model, maximal, q, v):
         a = rbd.forward_dynamics(model, q, v, jnp.zeros_like(v))
-        free_q, free_v = rc.to_maximal(model, maximal, q, v, frame)
-        motion = rc.constrained_dynamics(maximal, free_q, free_v, jnp.zeros(maximal.nv))
+        free_q, free_v = rbd.to_maximal(model, maximal, q, v, frame)
+        motion = rbd.constrained_dynamics(maximal, free_q, free_v, jnp.zeros(maximal.nv))
         there = rbd.body_accelerations(maximal, free_q, free_v, motion.acceleration)
-        broken = rc.constraint_residual(maximal, free_q), rc.constraint_velocity(maximal, free_q, free_v)
-        back_q, back_v = rc.from_maximal(model, maximal, free_q, free_v, frame)
+        broken = rbd.constraint_residual(maximal, free_q), rbd.constraint_velocity(maximal, free_q, free_v)
+        back_q, back_v = rbd.from_maximal(model, maximal, free_q, free_v, frame)
         apart = rbd.difference(model, q, back_q), back_v - v
         return rbd.body_accelerations(model, q, v, a), there, broken, apart, motion.rank
 
@@ -303,7 +303,7 @@ EITHER = pytest.mark.parametrize(
 def test_what_fits_leaves_nothing(method):
     """Two prescribed motions of coupled joints."""
     model, still = two_models()[0], np.zeros(2)
-    motion = jax.jit(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
+    motion = jax.jit(lambda: rbd.constrained_dynamics(model, still, still, still, method=method))()
     assert int(motion.rank) == 2
     np.testing.assert_allclose(motion.acceleration, 6.0, atol=1e-12)
     np.testing.assert_allclose(motion.unmet, 0, atol=1e-12)
@@ -313,7 +313,7 @@ def test_what_fits_leaves_nothing(method):
 def test_contradictions_are_told(method):
     """A third: every method meets them as well as can be, and says what is left."""
     model, still = two_models()[1], np.zeros(2)
-    motion = jax.jit(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
+    motion = jax.jit(lambda: rbd.constrained_dynamics(model, still, still, still, method=method))()
     # Rows (1, -1), (1, 0), (0, 1): the range misses (1, -1, 1).
     assert int(motion.rank) == 2
     np.testing.assert_allclose(motion.unmet, [-2.0, 2.0, -2.0], atol=1e-12)

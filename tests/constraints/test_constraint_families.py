@@ -108,7 +108,7 @@ def test_rates_are_derivatives_of_the_residual(family):
     Book eqs. 3.44, 8.15, 8.17 and table 8.4; Sueda eqs. 2.93 to 2.97.
     """
     constraints = family()
-    model = rbd.constraints.add_constraints(loose(), *constraints)
+    model = rbd.add_constraints(loose(), *constraints)
     rng, time = np.random.default_rng(5), 0.3
     q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
     v, a = jnp.asarray(rng.normal(size=(2, model.nv)))
@@ -116,17 +116,17 @@ def test_rates_are_derivatives_of_the_residual(family):
     @jax.jit
     def rates(model, q, v, a):
         now = rbd.at_time(model, time)
-        jacobian = rc.constraint_jacobian(now, q)
-        first = rc.constraint_velocity(now, q, v)
-        linear = rc.constraint_velocity(now, q, v + a) - first - jacobian @ a
-        return first, jacobian @ a + rc.constraint_bias(now, q, v), linear
+        jacobian = rbd.constraint_jacobian(now, q)
+        first = rbd.constraint_velocity(now, q, v)
+        linear = rbd.constraint_velocity(now, q, v + a) - first - jacobian @ a
+        return first, jacobian @ a + rbd.constraint_bias(now, q, v), linear
 
     @jax.jit
     @jax.vmap
     def residual(step):
         # The path with velocity v and acceleration a, to third order: enough for central differences.
         now = rbd.at_time(model, time + step)
-        return rc.constraint_residual(now, rbd.integrate(model, q, step * v + step**2 / 2 * a))
+        return rbd.constraint_residual(now, rbd.integrate(model, q, step * v + step**2 / 2 * a))
 
     first, second, linear = rates(model, q, v, a)
     step = 1e-3

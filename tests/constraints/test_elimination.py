@@ -82,7 +82,7 @@ def compare(model, q, v, tau):
     @jax.jit
     def run(model, q, v, tau):
         methods = ("elimination", "range_space")
-        return [rc.constrained_dynamics(model, q, v, tau, method=method) for method in methods]
+        return [rbd.constrained_dynamics(model, q, v, tau, method=method) for method in methods]
 
     found, expected = jax.device_get(run(model, q, v, tau))
     assert int(found.rank) == int(expected.rank)
@@ -176,9 +176,9 @@ def test_open_multipliers_do_not_grow_with_the_chain():
 def test_of_free_bodies_few_multipliers_are_open():
     """Book §8.13, (8.64): all bodies and their joints as one sparse system, also of a ladder that only the world closes."""
     for count in (4, 16):
-        bodies = rc.maximal_coordinates(rc.without_constraints(four_bars(count)))
+        bodies = rbd.maximal_coordinates(rc.without_constraints(four_bars(count)))
         assert Elimination.order_of(bodies).width <= 10
-    assert Elimination.order_of(rc.maximal_coordinates(ladder(40))).width < 25
+    assert Elimination.order_of(rbd.maximal_coordinates(ladder(40))).width < 25
 
 
 @pytest.mark.slow
@@ -211,7 +211,7 @@ def test_mimics_are_refused():
     <joint name="one" type="continuous"><parent link="a"/><child link="b"/></joint>
     <joint name="two" type="continuous"><parent link="a"/><child link="c"/><mimic joint="one"/></joint></robot>"""
     model = rbd.load_urdf(xml)
-    model = rc.add_constraints(model, rc.CoordinateCoupling({"one": (0.0, 1.0)}))
+    model = rbd.add_constraints(model, rc.CoordinateCoupling({"one": (0.0, 1.0)}))
     with pytest.raises(ValueError, match="mimic"):
         jax.jit(lambda q: factorize(rbd.Motion(model, q), "elimination"))(np.zeros(1))
     assert not Elimination.pays(model)
@@ -223,7 +223,7 @@ def test_single_precision():
     double = four_bar("revolute")
     single = jax.tree.map(lambda x: x.astype(jnp.float32), double)
     q, v = np.array([0.7, -0.7, 0.7]), np.array([1.0, -1.0, 1.0])
-    run = jax.jit(rc.constrained_dynamics)
+    run = jax.jit(rbd.constrained_dynamics)
     exact = run(double, q, v, np.zeros(3))
     found = run(single, *(x.astype(np.float32) for x in (q, v, np.zeros(3))))
     assert found.acceleration.dtype == jnp.float32 and int(found.rank) == int(exact.rank) == 2
@@ -244,7 +244,7 @@ def test_cost_is_linear(make, q):
         still = jnp.zeros((len(qs), model.nv))
         run = jax.jit(
             lambda q, v, model=model: jax.lax.map(
-                lambda x: rc.constrained_dynamics(model, *x, x[1]).acceleration, (q, v)
+                lambda x: rbd.constrained_dynamics(model, *x, x[1]).acceleration, (q, v)
             )
         )
         jax.block_until_ready(run(qs, still))
@@ -260,7 +260,7 @@ def test_cost_is_linear(make, q):
 @pytest.mark.slow
 def test_a_loop_joint_with_all_freedoms_changes_nothing():
     model = four_bar()
-    free = rc.add_constraints(model, rc.LoopJoint("coupler", TIP, "world", TIP, joints.Free()))
+    free = rbd.add_constraints(model, rc.LoopJoint("coupler", TIP, "world", TIP, joints.Free()))
     q, v = np.array([0.7, -0.7, 0.7]), np.array([1.0, -1.0, 1.0])
-    found, expected = (rc.constrained_dynamics(m, q, v, np.zeros(3)) for m in (free, model))
+    found, expected = (rbd.constrained_dynamics(m, q, v, np.zeros(3)) for m in (free, model))
     np.testing.assert_allclose(found.acceleration, expected.acceleration, atol=1e-13)

@@ -125,8 +125,8 @@ def test_mujoco_in_the_limit_of_stiff_constraints():
     def ours(qpos, qvel, qfrc):
         q = there.configuration_from(qpos)
         v = there.velocity_from(q, qvel)
-        motion = rc.constrained_dynamics(model, q, v, there.force_from(q, qfrc))
-        broken = rc.constraint_residual(model, q), rc.constraint_velocity(model, q, v)
+        motion = rbd.constrained_dynamics(model, q, v, there.force_from(q, qfrc))
+        broken = rbd.constraint_residual(model, q), rbd.constraint_velocity(model, q, v)
         return there.acceleration(q, v, motion.acceleration), motion.rank, broken
 
     for moving in (0, 1):
@@ -233,7 +233,7 @@ class Legs:
                 contact = getattr(pin.ContactType, f"CONTACT_{kind}")
                 local = pin.ReferenceFrame.LOCAL
                 theirs.append(pin.RigidConstraintModel(contact, self.pin_model, a, on_a, b, on_b, local))
-        return rc.add_constraints(self.tree, *ours), theirs
+        return rbd.add_constraints(self.tree, *ours), theirs
 
     def accelerations(self, constraints, q, v, tau):
         """Pinocchio's, in our order; its multipliers as ours; and for each weld `(ω₁ + ω₂) x (ṗ₂ - ṗ₁)` in the world's axes.
@@ -278,9 +278,9 @@ def test_pinocchio():
 
     @jax.jit
     def ours(model, q, v, tau):
-        motion = rc.constrained_dynamics(model, q, v, tau)
-        broken = rc.constraint_residual(model, q), rc.constraint_velocity(model, q, v)
-        return motion, rc.constraint_jacobian(model, q), rc.constraint_bias(model, q, v), broken
+        motion = rbd.constrained_dynamics(model, q, v, tau)
+        broken = rbd.constraint_residual(model, q), rbd.constraint_velocity(model, q, v)
+        return motion, rbd.constraint_jacobian(model, q), rbd.constraint_bias(model, q, v), broken
 
     def agree(x, y):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-10 * np.abs(y).max())

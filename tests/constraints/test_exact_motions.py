@@ -17,7 +17,7 @@ def simulate(model, state, dt, steps, scheme=None, stabilization=None):
     def run(model, state):
         options = {"scheme": scheme or rbd.RungeKutta4(), "stabilization": stabilization}
         path = rbd.rollout(model, state, dt=dt, steps=steps, **options)
-        residual = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
+        residual = jax.vmap(lambda q: rbd.constraint_residual(model, q))(path.q)
         energy = lambda q, v: rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q)
         return path, residual, jax.vmap(energy)(path.q, path.v)
 
@@ -212,11 +212,11 @@ def test_bricard_moves_although_it_should_not():
     def motions(q, v):
         def without(weights):
             (loop,) = model.constraints
-            less = rc.add_constraints(rc.without_constraints(model), SomeRows(loop, weights))
-            return rc.constrained_dynamics(less, q, v, jnp.zeros(5))
+            less = rbd.add_constraints(rc.without_constraints(model), SomeRows(loop, weights))
+            return rbd.constrained_dynamics(less, q, v, jnp.zeros(5))
 
-        whole = rc.constrained_dynamics(model, q, v, jnp.zeros(5))
-        return whole, jax.vmap(without)(1 - jnp.eye(5)), rc.mobility(model, q)
+        whole = rbd.constrained_dynamics(model, q, v, jnp.zeros(5))
+        return whole, jax.vmap(without)(1 - jnp.eye(5)), rbd.mobility(model, q)
 
     whole, less, dofs = motions(path.q[::500], path.v[::500])
     assert (np.asarray(whole.rank) == 4).all() and (np.asarray(dofs) == 1).all()
@@ -230,12 +230,12 @@ def test_bricard_moves_although_it_should_not():
 def test_bricard_of_free_bodies_has_one_redundant_row():
     """Thirty rows of rank 29 on thirty degrees of freedom."""
     model = bricard()
-    maximal = rc.maximal_coordinates(model)
+    maximal = rbd.maximal_coordinates(model)
 
     @jax.jit
     def look(model, maximal):
-        q, _ = rc.to_maximal(model, maximal, jnp.zeros(5), jnp.zeros(5))
-        return rc.mobility(maximal, q), rc.constraint_residual(maximal, q)
+        q, _ = rbd.to_maximal(model, maximal, jnp.zeros(5), jnp.zeros(5))
+        return rbd.mobility(maximal, q), rbd.constraint_residual(maximal, q)
 
     dofs, residual = look(model, maximal)
     assert maximal.nv == 30 and residual.shape == (30,) and dofs == 1

@@ -66,8 +66,8 @@ def closed(x, angle):
 def solved(x, model):
     """The same state, as the library finds it from a rough guess."""
     zero = jnp.zeros_like(x["rate"])
-    q = rc.assemble(model, jnp.stack([x["angle"], zero, zero + 1.2]), hold=("crank",)).q
-    v = rc.project_velocity(model, q, jnp.stack([x["rate"], zero, zero]))
+    q = rbd.assemble(model, jnp.stack([x["angle"], zero, zero + 1.2]), hold=("crank",)).q
+    v = rbd.project_velocity(model, q, jnp.stack([x["rate"], zero, zero]))
     return q, v * (x["rate"] / v[0])
 
 
@@ -132,8 +132,8 @@ def stretched(x, loop):
     q, share = jnp.zeros(3), jnp.array([1.0, -1.0, 1.0])
     controls = push * jnp.array([1.0, 0.0, 0.0])[None] * jnp.ones((5, 1))
     path = rbd.rollout(model, rbd.State(q, rate * share), controls, dt=0.02, scheme=rbd.RungeKutta4())
-    motion = rc.constrained_dynamics(model, q, rate * share, controls[0])
-    return path.final.q @ share, (path, motion.rank, rc.mobility(model, q))
+    motion = rbd.constrained_dynamics(model, q, rate * share, controls[0])
+    return path.final.q @ share, (path, motion.rank, rbd.mobility(model, q))
 
 
 @pytest.mark.slow

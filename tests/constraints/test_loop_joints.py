@@ -59,7 +59,7 @@ def test_a_driven_joint_may_be_cut(where):
             [np.zeros(6) if i == where else tau[whole.v_slice(f"{i}")] for i in range(3)]
         )
         active = rc.loop_joint_force(model, cut_q, {0: tau[own]})
-        a = rc.constrained_dynamics(model, cut_q, cut_v, efforts + active).acceleration
+        a = rbd.constrained_dynamics(model, cut_q, cut_v, efforts + active).acceleration
         expected = rbd.forward_dynamics(whole, q, v, tau)
         state = rc.loop_joint_state(model, cut_q, cut_v, 0)
         back = rbd.difference(whole, q, jnp.concatenate([q[: whole.q_slice(f"{where}").start], state[0],
@@ -77,10 +77,10 @@ def test_a_driven_joint_may_be_cut(where):
 @pytest.mark.slow
 def test_derivatives_of_loop_joint_forces():
     """By q and by efforts, away from where the loop is closed, of a joint whose directions turn with it."""
-    model = rc.add_constraints(
+    model = rbd.add_constraints(
         loose(), rc.LoopJoint("arm", at((0.3, 0.1, 0.2)), "other", None, joints.Universal())
     )
-    model = rc.add_constraints(model, rc.LoopJoint("world", None, "tail", TIP, joints.Helical(pitch=0.2)))
+    model = rbd.add_constraints(model, rc.LoopJoint("world", None, "tail", TIP, joints.Helical(pitch=0.2)))
     q = rbd.random_configuration(model, jax.random.key(3))
     steps = jax.random.normal(jax.random.key(4), (2, model.nv))
 
@@ -125,7 +125,7 @@ def test_the_mechanism_of_figure_8_3_by_independent_joints():
     assert_close(found.bias, [0, u3, u4, 0], 1e-12)
     assert_close(found.jacobian, closed.jacobian, 1e-12)
     assert_close(found.bias, closed.bias, 1e-12)
-    a = rc.constrained_dynamics(model, closed.q, closed.v, tau).acceleration
+    a = rbd.constrained_dynamics(model, closed.q, closed.v, tau).acceleration
     mass, bias = rbd.mass_matrix(model, closed.q), rbd.bias_force(model, closed.q, closed.v)
     for chosen in (["arm", "hand"], ["hand", "slider"], ["guide", "hand"]):
         other = rc.independent_joints(model, closed.q, closed.v, chosen)
@@ -139,7 +139,7 @@ def test_the_mechanism_of_figure_8_3_by_independent_joints():
     needed = rbd.inverse_dynamics(model, closed.q, closed.v, a)
     u = np.linalg.solve(found.jacobian[2:].T, found.jacobian.T @ needed)
     assert_close(u, np.array([[1 / u2, u1 / u2, 1, 0], [0, 0, 0, 1]]) @ needed, 1e-10)
-    efforts = rc.constrained_inverse_dynamics(model, closed.q, closed.v, a, actuators=("slider", "hand"))
+    efforts = rbd.constrained_inverse_dynamics(model, closed.q, closed.v, a, actuators=("slider", "hand"))
     assert_close(efforts.tau[2:], u, 1e-10)
 
 

@@ -24,8 +24,8 @@ def chain(*members):
 
 def there_and_back(model, q, v, frame):
     """The state by way of free bodies, and the poses before and after."""
-    maximal = rc.maximal_coordinates(model, frame=frame)
-    back, rate = rc.from_maximal(model, maximal, *rc.to_maximal(model, maximal, q, v, frame), frame)
+    maximal = rbd.maximal_coordinates(model, frame=frame)
+    back, rate = rbd.from_maximal(model, maximal, *rbd.to_maximal(model, maximal, q, v, frame), frame)
     return back, rate, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
 
 
@@ -79,16 +79,16 @@ def test_frames_of_free_bodies(frame):
     """By the centre of mass or as in the tree: where it is, the energy, and the residual of joints and of a loop."""
     model = chain(joints.Revolute(), joints.Revolute((0.0, 1.0, 0.3)))
     loop = rc.Connect("world", (0.1, 0.2, 0.3), "body 1", at((0.3, 0.1, 0.0)))
-    model = rc.add_constraints(model, loop)
-    maximal = rc.maximal_coordinates(model, {"body 1": joints.Free3D()}, frame)
+    model = rbd.add_constraints(model, loop)
+    maximal = rbd.maximal_coordinates(model, {"body 1": joints.Free3D()}, frame)
     q, v = np.array([0.4, -1.1]), np.array([0.7, 2.0])
 
     @jax.jit
     def run(model, maximal, q, v):
-        free = rc.to_maximal(model, maximal, q, v, frame)
+        free = rbd.to_maximal(model, maximal, q, v, frame)
         energies = [rbd.kinetic_energy(model, q, v), rbd.kinetic_energy(maximal, *free)]
         weights = [rbd.potential_energy(model, q), rbd.potential_energy(maximal, free[0])]
-        residuals = [rc.constraint_residual(model, q), rc.constraint_residual(maximal, free[0])]
+        residuals = [rbd.constraint_residual(model, q), rbd.constraint_residual(maximal, free[0])]
         pose, inertias = rbd.forward_kinematics(model, q), (model.inertias, maximal.inertias)
         expected = pose.point(model.inertias.com) if frame == "com" else pose.position
         return free, (energies, weights), residuals, expected, [own.com for own in inertias]
@@ -112,11 +112,11 @@ def pair(*names, joint=joints.Revolute, tip="world"):
 
 def test_unfit_arguments_are_refused(unchecked):
     model, joint = pair("a", "b"), joints
-    maximal = rc.maximal_coordinates(model, joint.Free())
-    centred = rc.maximal_coordinates(model, frame="com")
+    maximal = rbd.maximal_coordinates(model, joint.Free())
+    centred = rbd.maximal_coordinates(model, frame="com")
     q, v, free_q, free_v = np.zeros(2), np.zeros(2), np.zeros(14), np.zeros(12)
-    there, back, make = rc.to_maximal, rc.from_maximal, rc.maximal_coordinates
-    turned = rc.maximal_coordinates(pair("b", "a"))
+    there, back, make = rbd.to_maximal, rbd.from_maximal, rbd.maximal_coordinates
+    turned = rbd.maximal_coordinates(pair("b", "a"))
     attached_to_world = pair("a", "b", joint=joints.Free, tip="a")
     for function, arguments, message in (
         (make, (3,), "maximal_coordinates: model is a int; it takes a Model"),
@@ -129,7 +129,7 @@ def test_unfit_arguments_are_refused(unchecked):
         (back, (model, q, v, maximal), r"are from_maximal\(model, maximal, q, v, frame\)"),
         (
             there,
-            (model, rc.maximal_coordinates(pair("a", "c")), q, v),
+            (model, rbd.maximal_coordinates(pair("a", "c")), q, v),
             "'b' is in model only; 'c' is in maximal",
         ),
         (back, (model, turned, free_q, free_v), r"in another order, \('b', 'a'\) instead of \('a', 'b'\)"),
@@ -155,8 +155,8 @@ def test_unfit_arguments_are_refused(unchecked):
 def test_the_order_of_arguments_before(unchecked):
     """`(model, q, v, maximal)` goes on, with a warning."""
     model, q, v = pair("a", "b"), np.array([0.3, -0.2]), np.array([1.0, 2.0])
-    maximal = rc.maximal_coordinates(model)
-    both = jax.jit(lambda q, v: (rc.to_maximal(model, q, v, maximal), rc.to_maximal(model, maximal, q, v)))
+    maximal = rbd.maximal_coordinates(model)
+    both = jax.jit(lambda q, v: (rbd.to_maximal(model, q, v, maximal), rbd.to_maximal(model, maximal, q, v)))
     with pytest.warns(DeprecationWarning, match=r"Use to_maximal\(model, maximal, q, v\)"):
         before, now = both(q, v)
     for old, new in zip(before, now, strict=True):

@@ -57,7 +57,7 @@ def test_rates_and_biases_are_derivatives():
     Book eqs. 3.29, 3.30.
     """
     constraints = families()
-    model = rc.add_constraints(loose(), *constraints)
+    model = rbd.add_constraints(loose(), *constraints)
     rng, time = np.random.default_rng(5), 0.3
     q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
     v, a = jnp.asarray(rng.normal(size=(2, model.nv)))
@@ -65,11 +65,11 @@ def test_rates_and_biases_are_derivatives():
     @jax.jit
     def rates(v, a):
         now = rbd.at_time(model, time)
-        jacobian = rc.constraint_jacobian(now, q)
-        first = rc.constraint_velocity(now, q, v)
-        linear = rc.constraint_velocity(now, q, v + a) - first - jacobian @ a
-        power = rc.constraint_force(now, q, first) - jacobian.T @ first
-        return first, jacobian @ a + rc.constraint_bias(now, q, v), linear, power
+        jacobian = rbd.constraint_jacobian(now, q)
+        first = rbd.constraint_velocity(now, q, v)
+        linear = rbd.constraint_velocity(now, q, v + a) - first - jacobian @ a
+        power = rbd.constraint_force(now, q, first) - jacobian.T @ first
+        return first, jacobian @ a + rbd.constraint_bias(now, q, v), linear, power
 
     @jax.jit
     @jax.vmap
@@ -77,7 +77,7 @@ def test_rates_and_biases_are_derivatives():
         there = rbd.at_time(model, time + step)
         moved = rbd.integrate(model, q, step * v + step**2 / 2 * a)
         # The velocity of that path, to second order.
-        return rc.constraint_residual(there, moved), rc.constraint_velocity(there, moved, v + step * a)
+        return rbd.constraint_residual(there, moved), rbd.constraint_velocity(there, moved, v + step * a)
 
     first, second, linear, power = rates(v, a)
     step = 1e-3
@@ -127,10 +127,10 @@ def leaning(angle, turn, spin):
 def watched(model, q, v):
     """Of every row the energy, and by how much constraints are broken."""
     energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v))(q, v)
-    slip = jax.vmap(lambda q, v: rc.constraint_velocity(model, q, v))(q, v)
+    slip = jax.vmap(lambda q, v: rbd.constraint_velocity(model, q, v))(q, v)
     return (
         energy,
-        jnp.max(jnp.abs(jax.vmap(lambda q: rc.constraint_residual(model, q))(q))),
+        jnp.max(jnp.abs(jax.vmap(lambda q: rbd.constraint_residual(model, q))(q))),
         jnp.max(jnp.abs(slip)),
     )
 
@@ -166,7 +166,7 @@ def test_what_holds_a_disk():
     model, (q, v) = disk(), leaning(0.9, 0.7, 3.0)
     v = rbd.project_velocity(model, q, v + 0.5)
     moving = rbd.constrained_dynamics(model, q, v, jnp.zeros(6))
-    assert abs(v @ rc.constraint_force(model, q, moving.multipliers)) < 1e-12
+    assert abs(v @ rbd.constraint_force(model, q, moving.multipliers)) < 1e-12
     borne = rbd.joint_wrenches(model, q, v, moving.acceleration, multipliers=moving.multipliers)
     np.testing.assert_allclose(borne, 0, atol=1e-12)
     assert moving.rank == 3 and rbd.mobility(model, q) == 3
@@ -435,7 +435,7 @@ def test_three_disks_in_a_taut_string():
 @pytest.mark.slow
 def test_ways_to_solve_agree_on_all_of_them():
     """With loops between bodies of a tree, and a joint that moves by itself."""
-    model = rc.add_constraints(loose(mimicking=False), *families())
+    model = rbd.add_constraints(loose(mimicking=False), *families())
     rng = np.random.default_rng(5)
     q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
     v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))

@@ -64,7 +64,7 @@ SPRING = forces.SpringDamper(("world", "knuckle 2"), [[1.0, 0.2, 0.5], [0.3, 0.0
 def test_the_same_mechanism_as_under_constraints():
     """Accelerations, with all that acts, and a motion. Sueda §2.6."""
     tied, free = finger(curved=True, **PASSIVE), finger(**PASSIVE)
-    reduced, effort = rc.ReducedModel(free, tendon, 2), jnp.array([1.3, -0.8])
+    reduced, effort = rbd.ReducedModel(free, tendon, 2), jnp.array([1.3, -0.8])
 
     @jax.jit
     def run(tied, reduced):
@@ -73,7 +73,7 @@ def test_the_same_mechanism_as_under_constraints():
         acceleration = system.acceleration(now, rbd.State(Y, RATE))
         tau = jnp.concatenate([effort, jnp.zeros(2)])
         tau = tau + rbd.dynamics.passive_force(tied, here.q, here.v) + SPRING(tied, here.q, here.v)
-        motion = rc.constrained_dynamics(tied, here.q, here.v, tau)
+        motion = rbd.constrained_dynamics(tied, here.q, here.v, tau)
         again = rc.closure_dynamics(tied, tendon, Y, RATE, tau)
         options = {"dt": 2e-3, "steps": 200, "scheme": rbd.RungeKutta4(), "forces": (SPRING,)}
         way = rbd.rollout(reduced, rbd.State(Y, RATE), **options)
@@ -83,7 +83,7 @@ def test_the_same_mechanism_as_under_constraints():
             system.evaluate(now, rbd.State(Y, RATE)).mass_matrix(),
             here.jacobian.T @ rbd.mass_matrix(tied, here.q) @ here.jacobian,
         )
-        residual = rc.constraint_residual(tied, here.q), rc.constraint_velocity(tied, here.q, here.v)
+        residual = rbd.constraint_residual(tied, here.q), rbd.constraint_velocity(tied, here.q, here.v)
         whole = here.jacobian @ acceleration + here.bias
         return residual, matrix, (whole, motion.acceleration), (acceleration, again), (end, path.final)
 
@@ -101,7 +101,7 @@ def test_the_same_mechanism_as_under_constraints():
 def test_the_same_mechanism_as_with_followers():
     """Knuckles in proportion, implicit stiffness and damping (Sueda eqs. 2.79, 2.83); the gradient by what the closure holds."""
     mimic = finger(mimic=True, **PASSIVE)
-    reduced = rc.ReducedModel(finger(**PASSIVE), Proportional(jnp.array(RATIOS)), 2)
+    reduced = rbd.ReducedModel(finger(**PASSIVE), Proportional(jnp.array(RATIOS)), 2)
     controls = jnp.asarray(np.random.default_rng(5).normal(size=(20, 2)))
 
     def roll(model):
@@ -137,7 +137,7 @@ def test_a_posed_rope_keeps_its_energy():
         turns = jnp.concatenate([y[0] * along, y[1] * along**2, y[0] * y[1] * along**3], axis=1)
         return rbd.lie.quaternion.exp(turns).reshape(-1)
 
-    reduced = rc.ReducedModel(model, posed, 2)
+    reduced = rbd.ReducedModel(model, posed, 2)
 
     @jax.jit
     def run(reduced):
@@ -163,8 +163,8 @@ def test_a_posed_rope_keeps_its_energy():
 def test_what_is_refused():
     model = finger()
     with pytest.raises(ValueError, match=r"closure returns an array of shape \(3,\); .* of length nq = 4"):
-        rc.ReducedModel(model, lambda y: jnp.ones(3), 2)
-    reduced = rc.ReducedModel(model, tendon, 2)
+        rbd.ReducedModel(model, lambda y: jnp.ones(3), 2)
+    reduced = rbd.ReducedModel(model, tendon, 2)
     state = rbd.State(Y, RATE)
     with pytest.raises(ValueError, match="leaves nothing to stabilize"):
         rbd.rollout(reduced, state, dt=0.01, steps=1, stabilization=rc.Baumgarte(1.0, 1.0))
@@ -180,7 +180,7 @@ def test_the_force_that_holds_the_joints():
 
     Printed (3.19) has the inverse inertia with the other sign: what it finds is `-τ_c`.
     """
-    reduced, tau = rc.ReducedModel(finger(), tendon, 2), np.array([1.0, -2.0, 0.5, 3.0])
+    reduced, tau = rbd.ReducedModel(finger(), tendon, 2), np.array([1.0, -2.0, 0.5, 3.0])
 
     @jax.jit
     def run(tau):
@@ -229,7 +229,7 @@ def test_hyper_reduced_equations(name):
             f"bar {i}", parent, joints.Revolute(axis), at((0.5 * (i > 0), 0.0, 0.0)), bar
         )
     model = builder.build()
-    reduced = rc.ReducedModel(model, closure, size)
+    reduced = rbd.ReducedModel(model, closure, size)
     start = jnp.array([0.4, 0.3])[:size], jnp.array([1.2, -0.7])[:size]
     system = system_of(reduced, jnp.zeros(size), ())
 

@@ -24,8 +24,8 @@ def crooked():
 
 @jax.jit
 def start(model):
-    q = rc.assemble(model, jnp.array([1.1, -1.1, 1.1]), hold=["crank"]).q
-    return rbd.State(q, rc.project_velocity(model, q, jnp.array([-2.0, 2.0, -2.0])))
+    q = rbd.assemble(model, jnp.array([1.1, -1.1, 1.1]), hold=["crank"]).q
+    return rbd.State(q, rbd.project_velocity(model, q, jnp.array([-2.0, 2.0, -2.0])))
 
 
 MODEL = crooked()
@@ -39,8 +39,8 @@ def state():
 def run(model, state, scheme, dt=0.01, steps=50, **options):
     """The trajectory, and its largest residuals in positions and in velocities."""
     path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme, **options)
-    positions = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
-    velocities = jax.vmap(lambda q, v: rc.constraint_velocity(model, q, v))(path.q, path.v)
+    positions = jax.vmap(lambda q: rbd.constraint_residual(model, q))(path.q)
+    velocities = jax.vmap(lambda q, v: rbd.constraint_velocity(model, q, v))(path.q, path.v)
     return path, (jnp.abs(positions).max(), jnp.abs(velocities).max())
 
 

@@ -25,7 +25,7 @@ def planar_arm(links=4, dtype=jnp.float64):
             inertia=inertia, lower=-2.5, upper=2.5, velocity_limit=5.0, effort_limit=400.0,
         )  # fmt: skip
         parent, reach = f"link{k}", 0.5
-    builder.attach(rbd.shapes.Site("tip", parent, (0, 0, 0.5)))
+    builder.attach(rbd.Site("tip", parent, (0, 0, 0.5)))
     return rbd.astype(builder.build(), dtype)
 
 
@@ -73,5 +73,5 @@ def panda(dtype=jnp.float64):
             inertia=inertia, lower=lower, upper=upper, velocity_limit=2.2, effort_limit=87.0,
         )  # fmt: skip
         parent = f"link{k + 1}"
-    builder.attach(rbd.shapes.Site("hand", parent, (0, 0, 0.107)))
+    builder.attach(rbd.Site("hand", parent, (0, 0, 0.107)))
     return rbd.astype(builder.build(), dtype)

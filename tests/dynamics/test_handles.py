@@ -178,7 +178,7 @@ def test_a_loop_is_closed_by_joining_two_handles():
     builder.add_body("follower", "world", joints.Revolute(), tip, rod)
     loop = rc.LoopJoint("coupler", tip, "follower", tip, joints.Revolute())
     tree = builder.build()
-    model = rc.add_constraints(tree, loop)
+    model = rbd.add_constraints(tree, loop)
     q, v, tau = (
         0.8 * jnp.array([1.0, -1.0, 1.0]),
         1.3 * jnp.array([1.0, -1.0, 1.0]),

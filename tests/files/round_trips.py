@@ -8,7 +8,7 @@ import numpy as np
 from support import assert_close
 
 import rbd_jax as rbd
-from rbd_jax import joints, spatial
+from rbd_jax import joints
 
 
 STATES = 3
@@ -67,7 +67,7 @@ def inertia(random) -> rbd.Inertia:
     square = random.normal(size=(3, 3))
     square = square @ square.T
     central = np.trace(square) * np.eye(3) - square  # of a body with these second moments
-    return spatial.Inertia.from_mass_com(random.uniform(0.5, 2), random.normal(size=3), central)
+    return rbd.Inertia.from_mass_com(random.uniform(0.5, 2), random.normal(size=3), central)
 
 
 def quietly(function, *args, **options):

@@ -354,7 +354,7 @@ def test_a_reduced_model_is_driven():
     model = rbd.attach(
         rbd.load("double_pendulum"), AT.Motor("motor", "elbow"), AT.Velocity("brake", "shoulder", 3.0)
     )
-    reduced = rbd.constraints.ReducedModel(model, lambda y: jnp.concatenate([y, 0.2 - 0.5 * y]), 1)
+    reduced = rbd.ReducedModel(model, lambda y: jnp.concatenate([y, 0.2 - 0.5 * y]), 1)
     state = rbd.State(np.array([0.3]), np.array([1.0]))
 
     def told(u, tau):

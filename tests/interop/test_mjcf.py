@@ -202,7 +202,7 @@ def test_equalities_are_constraints():
     @jax.jit
     @jax.vmap
     def ours(q):
-        return rc.constraint_residual(model, q), rc.constraint_jacobian(model, q), there.velocity_matrix(q)
+        return rbd.constraint_residual(model, q), rbd.constraint_jacobian(model, q), there.velocity_matrix(q)
 
     data = mujoco.MjData(mj_model)
     for q, *results in zip(states, *map(np.asarray, ours(states))):

@@ -160,12 +160,12 @@ def test_couplings_as_constraints():
         coefficients = [-np.asarray(x)[place] for x in (model.mimic_offset, model.mimic_multiplier)]
         leader = model.joint_names[topology.leaders[body]]
         tie = {model.joint_names[body]: (0, 1), leader: np.array(coefficients)}
-        free = rc.add_constraints(free, rc.CoordinateCoupling(tie))
+        free = rbd.add_constraints(free, rc.CoordinateCoupling(tie))
 
     def both(q, v, tau):
         tied = Q @ q + q0, G @ v
-        motion = rc.constrained_dynamics(free, *tied, tau)
-        broken = rc.constraint_residual(free, tied[0]), rc.constraint_velocity(free, *tied)
+        motion = rbd.constrained_dynamics(free, *tied, tau)
+        broken = rbd.constraint_residual(free, tied[0]), rbd.constraint_velocity(free, *tied)
         return G @ rbd.forward_dynamics(model, q, v, tau @ G), motion.acceleration, broken
 
     q, v, _, _ = random_states(model)

@@ -246,7 +246,7 @@ def test_other_schemes():
     model, state = hinge(PENDULUM, coefficient=0.4, radius=0.1), start([2.0], [1.5])
     with pytest.raises(ModelError, match="bearings.*SemiImplicitEuler"):
         rbd.rollout(model, state, dt=DT, steps=1, scheme=rbd.ImplicitMidpoint())
-    reduced = constraints.ReducedModel(model, lambda y: y, 1)
+    reduced = rbd.ReducedModel(model, lambda y: y, 1)
     with pytest.raises(ValueError, match="bearings"):
         rbd.rollout(reduced, state, dt=DT, steps=1)
 

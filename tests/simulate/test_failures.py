@@ -234,6 +234,6 @@ def test_a_singular_mass_matrix(make, save_every):
 
 def test_fewer_variables_may_be_singular():
     """A variable that nothing moves with."""
-    reduced = rbd.constraints.ReducedModel(pendulum(1), lambda y: y[:1] * 0 + y[1:] ** 2, 2)
+    reduced = rbd.ReducedModel(pendulum(1), lambda y: y[:1] * 0 + y[1:] ** 2, 2)
     path = rbd.rollout(reduced, rbd.State(np.array([0.1, 0.4]), np.ones(2)), dt=1e-3, steps=2)
     assert path.code == Result.SINGULAR

@@ -103,11 +103,11 @@ def test_a_led_crank_by_accelerations():
     @jax.jit
     def run(model):
         motions = [
-            constraints.constrained_dynamics(model, q, v, tau, method=method)
+            rbd.constrained_dynamics(model, q, v, tau, method=method)
             for method in ("range_space", "null_space", "kkt")
         ]
         loop = constraints.without_constraints(model)
-        loop = constraints.add_constraints(loop, model.constraints[0])
+        loop = rbd.add_constraints(loop, model.constraints[0])
         parts = rbd.constraint_jacobian(loop, q), rbd.constraint_bias(loop, q, v)
         return motions, parts, rbd.mass_matrix(model, q), rbd.bias_force(model, q, v)
 

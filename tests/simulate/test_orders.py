@@ -59,13 +59,9 @@ def shaken(time):
 
 def test_there_is_nothing_else():
     """The lists below name every scheme with fixed steps."""
-    from rbd_jax import simulate as room
-
-    classes = {
-        kind for kind in vars(room).values() if isinstance(kind, type) and issubclass(kind, room.Scheme)
-    }
+    classes = {kind for kind in vars(rbd).values() if isinstance(kind, type) and issubclass(kind, rbd.Scheme)}
     listed = {type(scheme(name)) for name in ORDERS}
-    assert {x for x in classes - listed if not inspect.isabstract(x)} == {room.Adaptive, room.RKMK45}
+    assert {x for x in classes - listed if not inspect.isabstract(x)} == {rbd.Adaptive, rbd.RKMK45}
 
 
 @pytest.mark.slow

@@ -190,7 +190,7 @@ def test_with_loops_and_in_fewer_variables():
     for rate, friction in ((2.0, 2.0), (0.0, 50.0)):
         along = {"damping": 0.3, "stiffness": 40.0, "friction": friction}
         whole = run(four_bar(True, **along), [0.3, -0.3, 0.3], [rate, -rate, rate], tau, None, None)
-        reduced = constraints.ReducedModel(four_bar(False, **along), rhombus, 1)
+        reduced = rbd.ReducedModel(four_bar(False, **along), rhombus, 1)
         less = run(reduced, [0.3], [rate], tau[:, :1], None, None)
         assert whole.code == less.code == rbd.Result.SUCCESS
         # The first step is the same; then the loop has opened by what a step of first order errs.

@@ -82,7 +82,7 @@ def blade():
 
 def reduced():
     """Two joints that move with one variable."""
-    return constraints.ReducedModel(pendulum(damping=0.2), fold, 1), [0.3], [1.0]
+    return rbd.ReducedModel(pendulum(damping=0.2), fold, 1), [0.3], [1.0]
 
 
 def fold(y):
@@ -170,7 +170,7 @@ def test_a_step_and_its_derivative(name, system, direction):
 
     at = lambda share, dt: jax.tree.map(np.asarray, along(model, np.asarray(share), np.asarray(dt)))
     end, slope, code = at(0.0, LONG)
-    assert code == simulate.Result.SUCCESS
+    assert code == rbd.Result.SUCCESS
     errors = [np.abs(at(0.0, dt)[0] - exact(system, dt)).max() for dt in (LONG, SHORT)]
     wanted = ORDERS[name] + 1 - FIRST_STEP.get((name, system), 0)
     assert errors[1] < 1e-10 or np.log2(errors[0] / errors[1]) > wanted - 0.4, errors
