@@ -98,75 +98,102 @@ def settled(
     at: At, q: Float[Array, "nq"], still: Float[Array, "nv"], task: Task, tolerance: Float[Array, ""]
 ) -> Settled:
     """The nearest point from a configuration on where it is done."""
-    dtype = q.dtype
     scale = jnp.max(task.weight, initial=0)
-    scale = jnp.where(scale > 0, scale, 1)
-    number = lambda x: jnp.asarray(x, dtype)
+    return _Search(at, task, tolerance, jnp.where(scale > 0, scale, 1)).run(q, still)
 
-    def forces(local, multiplier, penalty):
+
+class _Search(NamedTuple):
+    """The search.
+
+    - `scale`: of the weights.
+    """
+
+    at: At
+    task: Task
+    tolerance: Float[Array, ""]
+    scale: Float[Array, ""]
+
+    def run(self, q: Float[Array, "nq"], still: Float[Array, "nv"]) -> Settled:
+        number = lambda x: jnp.asarray(x, q.dtype)
+        none, no = jnp.int32(0), jnp.asarray(False)
+        start = _Carry(
+            empty(self.at, q, still), jnp.zeros((still.size, still.size), q.dtype), number(jnp.inf), still,
+            number(1e-3), still, jnp.zeros_like(self.task.weight), PENALTY * self.scale, number(jnp.inf), number(jnp.inf),
+            no, none, none, no,
+        )  # fmt: skip
+        end = lax.while_loop(lambda carry: ~carry.over & (carry.steps < STEPS), self.advance, start)
+        broken = jnp.max(jnp.abs(self.task.apart(end.local)), initial=0)
+        return Settled(end.local.q, end.stationarity, end.stationary & end.over, broken, end.steps)
+
+    def forces(self, local: Local, multiplier, penalty) -> Float[Array, "m"]:
         """The derivative of what is minimized by each row."""
-        return task.weight * local.r + penalty * task.apart(local, multiplier / penalty)
+        return self.task.weight * local.r + penalty * self.task.apart(local, multiplier / penalty)
 
-    def cost(local, multiplier, penalty):
-        off = task.apart(local, multiplier / penalty)
-        value = 0.5 * jnp.sum(task.weight * local.r**2) + 0.5 * penalty * jnp.sum(off**2)
+    def cost(self, local: Local, multiplier, penalty) -> Float[Array, ""]:
+        off = self.task.apart(local, multiplier / penalty)
+        value = 0.5 * jnp.sum(self.task.weight * local.r**2) + 0.5 * penalty * jnp.sum(off**2)
         return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
-    def steepness(local, multiplier, penalty):
+    def steepness(self, local: Local, multiplier, penalty) -> tuple[Float[Array, "nv"], Float[Array, ""]]:
         """The derivative of what is minimized, and the most of it along what can move."""
-        slope = vecmat(forces(local, multiplier, penalty), local.jacobian)
+        slope = vecmat(self.forces(local, multiplier, penalty), local.jacobian)
         stuck = at_bound(slope, local.least, local.most)
         return slope, jnp.max(jnp.where(stuck, 0, jnp.abs(slope)), initial=0)
 
-    def advance(carry: _Carry) -> _Carry:
-        trial = at(carry.local.q, carry.step)
-        after = cost(trial, carry.multiplier, carry.penalty)
+    def improves(self, carry: _Carry, trial: Local, after: Float[Array, ""]) -> Bool[Array, ""]:
+        """Whether the end of a step, where the value is `after`, is better than its start."""
+        held = carry.multiplier, carry.penalty
         # Values are flat to rounding where slopes are still the root of it: there the flatter place is the better one.
-        level = after <= carry.value + ROUNDING * jnp.finfo(dtype).eps * jnp.abs(carry.value)
-        flatter = (
-            steepness(trial, carry.multiplier, carry.penalty)[1]
-            < steepness(carry.local, carry.multiplier, carry.penalty)[1]
-        )
-        better = (after < carry.value) | (level & flatter)
-        bent = bending(carry, trial, forces(trial, carry.multiplier, carry.penalty))
+        level = after <= carry.value + ROUNDING * jnp.finfo(after.dtype).eps * jnp.abs(carry.value)
+        flatter = self.steepness(trial, *held)[1] < self.steepness(carry.local, *held)[1]
+        return (after < carry.value) | (level & flatter)
+
+    def step(self, local: Local, bent, slope, multiplier, penalty, damping) -> Float[Array, "nv"]:
+        """Newton's step with all second derivatives where that goes downhill, else that of Gauss and Newton."""
+        task, eps = self.task, jnp.finfo(slope.dtype).eps
+        active = task.apart(local, multiplier / penalty) != 0
+        weight = task.weight + jnp.where(task.held & (active | (local.low == local.high)), penalty, 0)
+        squares = jnp.sum(local.jacobian[:, :, None] * (weight[:, None] * local.jacobian)[:, None, :], axis=0)
+        largest = jnp.max(jnp.diagonal(squares), initial=0)
+        shift = (damping + 10 * eps) * jnp.where(largest > 0, largest, 1)
+        damped = shift * jnp.eye(len(slope), dtype=slope.dtype)
+        whole = bounded_minimum(squares + bent + damped, slope, local.least, local.most)
+        plain = bounded_minimum(squares + damped, slope, local.least, local.most)
+        downhill = jnp.all(jnp.isfinite(whole)) & (jnp.sum(whole * slope) < 0)
+        return jnp.where(downhill, whole, plain)
+
+    def advance(self, carry: _Carry) -> _Carry:
+        task, tolerance, stiffest = self.task, self.tolerance, LARGEST * self.scale
+        trial = self.at(carry.local.q, carry.step)
+        after = self.cost(trial, carry.multiplier, carry.penalty)
+        better = self.improves(carry, trial, after)
+        bent = bending(carry, trial, self.forces(trial, carry.multiplier, carry.penalty))
         local = jax.tree.map(lambda new, old: jnp.where(better, new, old), trial, carry.local)
         value = jnp.where(better, after, carry.value)
         damping = jnp.where(better, carry.damping / 10, 8 * jnp.maximum(carry.damping, 1e-10))
         failed = jnp.where(better, 0, carry.failed + 1)
 
-        force = forces(local, carry.multiplier, carry.penalty)
-        slope, stationarity = steepness(local, carry.multiplier, carry.penalty)
+        force = self.forces(local, carry.multiplier, carry.penalty)
+        slope, stationarity = self.steepness(local, carry.multiplier, carry.penalty)
         size = jnp.max(vecmat(jnp.abs(force), jnp.abs(local.jacobian)), initial=0)
         # Of a size that weights do not change.
-        stationary = stationarity <= tolerance * jnp.maximum(size, scale)
-        rounding = failed >= FAILED
+        stationary = stationarity <= tolerance * jnp.maximum(size, self.scale)
         broken = jnp.max(jnp.abs(task.apart(local)), initial=0)
-        settled = stationary | rounding
+        settled = stationary | (failed >= FAILED)
         finished = settled & (broken <= tolerance)
-        hopeless = settled & (carry.penalty >= LARGEST * scale) & (broken > SHRUNK * carry.broken)
+        hopeless = settled & (carry.penalty >= stiffest) & (broken > SHRUNK * carry.broken)
         again = settled & ~finished & ~hopeless
 
-        multiplier = jnp.where(
-            again, jnp.where(task.held, force - task.weight * local.r, 0), carry.multiplier
-        )
+        held = jnp.where(task.held, force - task.weight * local.r, 0)
+        multiplier = jnp.where(again, held, carry.multiplier)
         stiffer = again & (broken > SHRUNK * carry.broken)
-        penalty = jnp.where(stiffer, jnp.minimum(10 * carry.penalty, LARGEST * scale), carry.penalty)
-
-        active = task.apart(local, carry.multiplier / carry.penalty) != 0
-        weight = task.weight + jnp.where(task.held & (active | (local.low == local.high)), carry.penalty, 0)
-        squares = jnp.sum(local.jacobian[:, :, None] * (weight[:, None] * local.jacobian)[:, None, :], axis=0)
-        largest = jnp.max(jnp.diagonal(squares), initial=0)
-        shift = (damping + 10 * jnp.finfo(dtype).eps) * jnp.where(largest > 0, largest, 1)
-        damped = shift * jnp.eye(len(slope), dtype=dtype)
-        whole = bounded_minimum(squares + bent + damped, slope, local.least, local.most)
-        plain = bounded_minimum(squares + damped, slope, local.least, local.most)
-        downhill = jnp.all(jnp.isfinite(whole)) & (jnp.sum(whole * slope) < 0)
-        step = jnp.where(again | finished, 0, jnp.where(downhill, whole, plain))
+        penalty = jnp.where(stiffer, jnp.minimum(10 * carry.penalty, stiffest), carry.penalty)
+        step = self.step(local, bent, slope, multiplier, penalty, damping)
         return _Carry(
             local,
             bent,
             jnp.where(again, jnp.inf, value),
-            step,
+            jnp.where(again | finished, 0, step),
             damping,
             slope,
             multiplier,
@@ -178,12 +205,3 @@ def settled(
             carry.steps + 1,
             finished | hopeless,
         )
-
-    start = _Carry(
-        empty(at, q, still), jnp.zeros((still.size, still.size), dtype), number(jnp.inf), still, number(1e-3),
-        still, jnp.zeros_like(task.weight), PENALTY * scale, number(jnp.inf), number(jnp.inf), jnp.asarray(False),
-        jnp.int32(0), jnp.int32(0), jnp.asarray(False),
-    )  # fmt: skip
-    end = lax.while_loop(lambda carry: ~carry.over & (carry.steps < STEPS), advance, start)
-    broken = jnp.max(jnp.abs(task.apart(end.local)), initial=0)
-    return Settled(end.local.q, end.stationarity, end.stationary & end.over, broken, end.steps)

@@ -402,15 +402,9 @@ def _limit(name: str, given, size: int, own) -> np.ndarray:
     return np.array(np.broadcast_to(found, (size,)))
 
 
-def _standing(
-    model, moving, limits, start, clearance, harmonics, seconds, rest, random
-) -> tuple[Design, list[str]]:
-    """The design without what is free: with a configuration in which the robot can stand, and the pairs of shapes that are to be
-    kept apart."""
-    bare = without(model, "actuator")
-    given = None if start is None else np.asarray(configuration(OWNER, model, "start", start), float)
-    resting = np.asarray(model.reference, float) if given is None else given
-    places = list(moving.q_places)
+def _around(model, moving, limits, given, random) -> np.ndarray:
+    """Configurations in which it may stand: the one given, or at rest; in the middle of the limits; and others at random."""
+    resting, places = np.asarray(model.reference, float) if given is None else given, list(moving.q_places)
     around = np.repeat(resting[None], STANDS + 2, axis=0)
     around[:, places] = random.uniform(limits.low, limits.high, (len(around), len(places)))
     around[0, places] = np.clip(resting[places], limits.low, limits.high)
@@ -421,6 +415,24 @@ def _standing(
                 raise ModelError(
                     f"{OWNER}: start has joint {name!r} at {at:g}, and with its margin it may be between {low:.4g} and {high:.4g}"
                 )
+    return around
+
+
+def _falls(where: str, fault: str) -> ModelError:
+    return ModelError(
+        f"{OWNER}: {where} {fault}; give a start in which the robot can stand, another effort or clearance, or "
+        "an rbd.contact.ContactExclusion for shapes that never touch"
+    )
+
+
+def _standing(
+    model, moving, limits, start, clearance, harmonics, seconds, rest, random
+) -> tuple[Design, list[str]]:
+    """The design without what is free: with a configuration in which the robot can stand, and the pairs of shapes that are to be
+    kept apart."""
+    bare = without(model, "actuator")
+    given = None if start is None else np.asarray(configuration(OWNER, model, "start", start), float)
+    around = _around(model, moving, limits, given, random)
     still = np.zeros((len(around), model.nv))
     pairs, remarks = [], list(limits.said)
     if clearance is not None:
@@ -449,17 +461,11 @@ def _standing(
             name = next(one.label for one in degrees_of_freedom(model) if one.place == k)
             fault = f"joint {name!r} needs {abs(tau[stands, k]):.3g} and may take {limits.effort[k]:.3g}"
         else:
-            fault = (
-                f"shapes {_pair(model, pairs[k - model.nv])} are {apart[stands, k - model.nv]:.3g} m apart"
-            )
-        where = (
-            "in start"
-            if given is not None
-            else f"in the best of {len(around)} configurations within its limits"
-        )
-        raise ModelError(
-            f"{OWNER}: {where} {fault}; give a start in which the robot can stand, another effort or clearance, or "
-            "an rbd.contact.ContactExclusion for shapes that never touch"
+            k -= model.nv
+            fault = f"shapes {_pair(model, pairs[k])} are {apart[stands, k]:.3g} m apart"
+        raise _falls(
+            f"in the best of {len(around)} configurations within its limits" if given is None else "in start",
+            fault,
         )
     omega = 2 * np.pi / seconds
     quick = np.minimum(limits.speed, omega * harmonics * (limits.high - limits.low) / 2)
