@@ -168,6 +168,45 @@ def test_nothing_is_remembered_out_of_sight(room):
     assert not found, found
 
 
+#: Classes of more lines, and why they are one.
+LONG_CLASSES = {
+    "view/viewer.py": "the panel and the one thread that serves all that is asked of it",
+    "control/interior_point.py": "one iteration's equations, which share what they are for",
+    "control/ddp.py": "the same",
+    "compiler/expressions.py": "an operation each",
+    "compiler/scalarize.py": "an operation of JAX each",
+    "compiler/fusing.py": "an operation of JAX each",
+    "compiler/cpu/routine.py": "an instruction each",
+    "files/sdf.py": "an element of the format each",
+    "model/tree.py": "what combines along a tree, and its tables",
+    "control/receding_horizon.py": "arguments, checks, and one policy",
+    "contact/compliant.py": "one force element",
+    "control/_stages.py": "the steps of a problem, evaluated in all ways that solvers ask for",
+    "simulate/tree_step.py": "a method each of StepData",
+    "dynamics/motion.py": "a property each of a motion",
+    "identify/log.py": "a column of a log each",
+}
+
+
+def test_code_is_short():
+    """No function has more than 80 lines beside its docstring, and no class more than 250 without a reason."""
+    functions, classes = [], set()
+    for file in PACKAGE.rglob("*.py"):
+        where = str(file.relative_to(PACKAGE))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.end_lineno is None:
+                continue
+            first = node.body[0]
+            is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            start = first.end_lineno if is_docstring else node.lineno
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - start > 80:
+                functions.append(f"{where}: {node.name}")
+            if isinstance(node, ast.ClassDef) and node.end_lineno - node.lineno >= 250:
+                classes.add(where)
+    assert not functions
+    assert classes == set(LONG_CLASSES)
+
+
 def test_what_is_private_is_used_in_its_own_room():
     found = private_imports(PACKAGE)
     assert not found, "\n" + "\n".join(found)

@@ -15,15 +15,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 class Network(eqx.Module):
     """A perceptron: `x -> y`, both vectors. Each hidden layer is linear, then an exponential linear unit, then normalized.
 
-    - `weights`, `biases`: of its linear layers, from the first to the last.
+    - `layers`: its linear layers, from the first to the last.
 
     >>> network = rbd.learn.Network.drawn(jax.random.key(0), 3, (16,), 2, last=0.01, dtype=jnp.float64)
     >>> print(network(jnp.ones(3)).shape)
     (2,)
     """
 
-    weights: tuple[Float[Array, "_ _"], ...]
-    biases: tuple[Float[Array, "_"], ...]
+    layers: tuple[eqx.nn.Linear, ...]
 
     @staticmethod
     def drawn(
@@ -33,20 +32,41 @@ class Network(eqx.Module):
         sizes = (inputs, *widths, outputs)
         lengths = (*(2.0**0.5 for _ in widths), last)
         keys = jax.random.split(key, len(lengths))
-        weights = tuple(
+
+        weights = [
             jax.nn.initializers.orthogonal(length)(key, (after, before), dtype)
             for key, before, after, length in zip(keys, sizes, sizes[1:], lengths)
-        )
-        return Network(weights, tuple(jnp.zeros(size, dtype) for size in sizes[1:]))
+        ]
+        return Network.of(weights, [jnp.zeros(size, dtype) for size in sizes[1:]])
+
+    @staticmethod
+    def of(weights: Sequence[Float[Array, "_ _"]], biases: Sequence[Float[Array, "_"]]) -> Network:
+        """One with these numbers, from the first layer to the last."""
+
+        def layer(weight, bias):
+            empty = eqx.filter_eval_shape(eqx.nn.Linear, *weight.shape[::-1], key=jax.random.key(0))
+            return eqx.tree_at(lambda one: (one.weight, one.bias), empty, (weight, bias))
+
+        return Network(tuple(map(layer, weights, biases)))
+
+    @property
+    def weights(self) -> tuple[Float[Array, "_ _"], ...]:
+        """Those of the layers."""
+        return tuple(layer.weight for layer in self.layers)
+
+    @property
+    def biases(self) -> tuple[Float[Array, "_"], ...]:
+        """Those of the layers."""
+        return tuple(layer.bias for layer in self.layers if layer.bias is not None)
 
     def __call__(self, x: Float[Array, "... in"]) -> Float[Array, "... out"]:
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):
-            if layer:
-                x = jax.nn.elu(x)
-                x = x - jnp.mean(x, axis=-1, keepdims=True)
-                x = x * lax.rsqrt(jnp.mean(x**2, axis=-1, keepdims=True) + 1e-5)
-            # All rows at once, as one product.
-            x = jnp.matmul(x, weight.T) + jnp.broadcast_to(bias, (*x.shape[:-1], bias.size))
+        if x.ndim > 1:
+            return jax.vmap(self)(x)
+        first, *others = self.layers
+        x = first(x)
+        for layer in others:
+            x = jax.nn.elu(x)
+            x = layer(eqx.nn.LayerNorm(x.shape, use_weight=False, use_bias=False)(x))
         return x
 
 

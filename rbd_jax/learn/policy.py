@@ -206,7 +206,7 @@ def load(path: str | os.PathLike, task: Task | None = None) -> Policy:
 def _of_file(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Policy:
     layers = lambda name: tuple(from_numpy(arrays[f"{name}_{i}"]) for i in range(about["layers"]))
     return Policy(
-        Network(layers("weight"), layers("bias")),
+        Network.of(layers("weight"), layers("bias")),
         from_numpy(arrays["log_deviation"]),
         Normalization(*(from_numpy(arrays[name]) for name in ("count", "mean", "variance"))),
         bool(about["squashed"]),
