@@ -50,7 +50,7 @@ def test_docstrings_are_markdown():
     pytest.importorskip("griffe")
     text = "See `rollout`, and `x`.\n\n>>> def f(x):\n...     return x\n>>> f(\"`rollout`\")\n'`rollout`'\n\nMore."
     lines = script("docs_objects").as_markdown(text, own="step").split("\n")
-    assert lines[0] == "See [`rollout`][rbd_jax.simulate.rollout.rollout], and `x`."
+    assert lines[0] == "See [`rollout`][rbd_jax.rollout], and `x`."
     assert lines[2:8] == [
         "```pycon",
         ">>> def f(x):",

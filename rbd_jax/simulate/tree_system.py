@@ -16,6 +16,7 @@ from .._core.array import with_precision, zeros
 from ..constraints import Stabilization
 from ..constraints.evaluate import constraint_scales, holonomic
 from ..contact.law import JumpingLaw, contact_law
+from ..contact.pairs import touching
 from ..contact.separated import allowed_overlaps
 from ..dynamics import Motion
 from ..dynamics.floating import stepped_along_fixed_axes
@@ -80,7 +81,7 @@ class TreeSystem(System):
 
     @property
     def jumps(self):
-        return isinstance(contact_law(self.model), JumpingLaw)
+        return isinstance(contact_law(self.model), JumpingLaw) and bool(touching(self.model))
 
     @property
     def name(self):

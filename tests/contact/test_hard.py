@@ -187,3 +187,12 @@ def test_more_events_than_are_looked_for_are_told():
     state = rbd.State(model.reference, jnp.zeros(6))
     path = rbd.rollout(model, state, dt=0.2, steps=1, scheme=rbd.EventDriven(events=2))
     assert path.code == Result.TOO_MANY_EVENTS
+
+
+def test_where_nothing_may_touch():
+    """The law does nothing, and any scheme will do."""
+    free, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    under = rbd.attach(free, rbd.contact.Hard())
+    run = lambda model, scheme: rbd.rollout(model, start, dt=0.01, steps=3, scheme=scheme).q
+    np.testing.assert_array_equal(run(under, rbd.EventDriven()), run(free, rbd.RungeKutta4()))
+    np.testing.assert_allclose(run(under, rbd.SemiImplicitEuler()), run(free, rbd.SemiImplicitEuler()), atol=1e-15)
