@@ -195,4 +195,6 @@ def test_where_nothing_may_touch():
     under = rbd.attach(free, rbd.contact.Hard())
     run = lambda model, scheme: rbd.rollout(model, start, dt=0.01, steps=3, scheme=scheme).q
     np.testing.assert_array_equal(run(under, rbd.EventDriven()), run(free, rbd.RungeKutta4()))
-    np.testing.assert_allclose(run(under, rbd.SemiImplicitEuler()), run(free, rbd.SemiImplicitEuler()), atol=1e-15)
+    np.testing.assert_allclose(
+        run(under, rbd.SemiImplicitEuler()), run(free, rbd.SemiImplicitEuler()), atol=1e-15
+    )
