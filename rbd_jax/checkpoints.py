@@ -7,8 +7,8 @@ run is under way, its file is locked; a process that has ended, however it did, 
 
 The file is a zip archive, which `numpy.load` opens. `head.json` has the format, the key, the values and the types of the arrays;
 `array_0.npy`, `array_1.npy` and so on are the arrays. In the values, `{"array at": 2}` stands for `array_2.npy`. Arrays of a type
-that NumPy does not have, as bfloat16, are stored as their bytes. The comment of the archive is the CRC-32 of the file without it,
-as eight hexadecimal digits.
+that NumPy lacks, such as bfloat16, are stored as bytes. The comment of the archive holds eight hexadecimal digits: the CRC-32 of
+the file with zeros in place of these digits.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from ._core.files import whole_file
 
 
 FORMAT = 2
-#: The length of the comment.
-SUM = 8
+#: The comment of the archive before the CRC-32 is known.
+NO_SUM = b"00000000"
 #: Arrays of so many numbers are in a key as they are, and others by a digest.
 SMALL = 6
 #: So many differences are told.
@@ -360,13 +360,13 @@ def _difference(there: Any, here: Any) -> str:
 
 
 class _Summed:
-    """A stream that knows the last piece that was written to it, and the CRC-32 of those before."""
+    """A stream that computes the CRC-32 of all bytes written to it."""
 
     def __init__(self, file):
-        self.file, self.before, self.last = file, 0, b""
+        self.file, self.crc = file, 0
 
     def write(self, piece) -> int:
-        self.before, self.last = zlib.crc32(self.last, self.before), bytes(piece)
+        self.crc = zlib.crc32(piece, self.crc)
         return self.file.write(piece)
 
     def flush(self) -> None:
@@ -380,7 +380,7 @@ def _write(path: Path, key: Mapping[str, Any], values: Mapping[str, Any]) -> Non
     text = json.dumps(head)
     with whole_file(path) as part, open(part, "wb") as file:
         stream = _Summed(file)
-        # Not seekable, so that pieces are written one after the other.
+        # The stream cannot seek, so zipfile writes each byte once and in order.
         with zipfile.ZipFile(stream, "w") as archive:  # pyright: ignore[reportArgumentType, reportCallIssue]
             archive.writestr("head.json", text)
             for number, array in enumerate(arrays):
@@ -388,10 +388,9 @@ def _write(path: Path, key: Mapping[str, Any], values: Mapping[str, Any]) -> Non
                     np.lib.format.write_array(
                         entry, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False
                     )
-            archive.comment = b"0" * SUM
-        assert len(stream.last) == SUM  # the comment comes last
-        file.seek(-SUM, os.SEEK_END)
-        file.write(f"{stream.before:08x}".encode())
+            archive.comment = NO_SUM
+        file.seek(-len(NO_SUM), os.SEEK_END)
+        file.write(f"{stream.crc:08x}".encode())
 
 
 def _plain(name: str, value: Any, arrays: list[np.ndarray]) -> Any:
@@ -449,7 +448,9 @@ def _decoded(path: Path, content: bytes) -> Saved:
         raise CheckpointError(
             f"{path} is no checkpoint of rbd_jax, or its beginning is lost; give another name, or remove it to begin anew"
         )
-    if content[-SUM:] != f"{zlib.crc32(memoryview(content)[:-SUM]):08x}".encode():
+    size = len(NO_SUM)
+    crc = zlib.crc32(NO_SUM, zlib.crc32(memoryview(content)[:-size]))
+    if content[-size:] != f"{crc:08x}".encode():
         raise CheckpointError(
             f"{path} is damaged: its {len(content)} bytes are not those that were written. Perhaps it was copied in part; take "
             "another copy, or remove it to begin anew"

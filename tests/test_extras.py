@@ -1,4 +1,4 @@
-"""Where packages of an extra are not installed, what needs them says so, and names the extra."""
+"""Errors for packages of an extra that are not installed name the package and the extra."""
 
 import sys
 

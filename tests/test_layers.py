@@ -157,7 +157,7 @@ def test_the_root_has_no_private_modules():
 
 @pytest.mark.parametrize("room", ["simulate", "dynamics"])
 def test_nothing_is_remembered_out_of_sight(room):
-    """Data is returned and passed: no object fills itself, and none is found by the trace it was made in."""
+    """Objects do not cache in their own attributes or by trace state: data is returned and passed."""
     hidden = r"\bvars\(self\)|__getattribute__|__dict__|opaque_trace_state|\bdeque\b"
     found = [
         f"{file.name}: {line.strip()}"
@@ -168,7 +168,7 @@ def test_nothing_is_remembered_out_of_sight(room):
     assert not found, found
 
 
-#: Classes of more lines, and why they are one.
+#: Files with classes of more than 250 lines, with the reason.
 LONG_CLASSES = {
     "view/viewer.py": "the panel and the one thread that serves all that is asked of it",
     "control/interior_point.py": "one iteration's equations, which share what they are for",
@@ -189,7 +189,7 @@ LONG_CLASSES = {
 
 
 def test_code_is_short():
-    """No function has more than 80 lines beside its docstring, and no class more than 250 without a reason."""
+    """Functions have at most 80 lines without docstring; longer classes than 250 lines are listed with a reason."""
     functions, classes = [], set()
     for file in PACKAGE.rglob("*.py"):
         where = str(file.relative_to(PACKAGE))

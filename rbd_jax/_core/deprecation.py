@@ -12,7 +12,7 @@ from pathlib import Path
 #: Folders whose frames lie between a user's line and a warning: this library, and the type checkers of its tests.
 _BETWEEN = (str(Path(__file__).parents[1]), "<@beartype")
 
-#: Packages whose frames do, too: they wrap methods and classes.
+#: Names of packages that wrap methods and classes; their frames lie in between as well.
 _WRAPPERS = ("jaxtyping", "equinox", "<frozen abc>")
 
 
@@ -35,12 +35,12 @@ def deprecated(old: str, new: str, *, removed_in: str) -> None:
 
 
 def at_the_top(package: str, names: Mapping[str, str], top: str = "rbd_jax") -> Callable[[str], object]:
-    """The `__getattr__` of a package some of whose names are at the top of the library now.
+    """Returns the `__getattr__` of a package whose names have moved to the top of the library.
 
     Args:
       package: Its `__name__`.
-      names: The names, and the module of each relative to the package. The library itself imports them without a warning.
-      top: The package in which they are now, if it is another one.
+      names: The names, each with its module relative to the package. Imports by the library itself do not warn.
+      top: The package that has the names now.
     """
 
     def find(name: str) -> object:

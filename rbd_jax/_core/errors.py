@@ -104,3 +104,13 @@ def suggest(name: str, known, more: str = "", *, listed: bool = True) -> str:
 # They are shown by the name that users catch them by.
 for error in (ModelError, ModelWarning, UnknownNameError):
     error.__module__ = "rbd_jax"
+
+
+def missing_package(package: str, what: str) -> ImportError:
+    """Returns the error for a package of the extra `cli` that is not installed.
+
+    Args:
+      package: The package.
+      what: What needs it, as the plural subject of "need".
+    """
+    return ImportError(f"{package} is not installed, which {what} need: pip install 'rbd_jax[cli]'")

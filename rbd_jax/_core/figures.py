@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+from .errors import missing_package
+
 
 COLORS = ("#3b6fb6", "#c8553d", "#4a9a6a", "#8a63a8", "#c99a2e", "#4aa3b5")
 GREY = "#5a5f66"
@@ -31,17 +33,12 @@ def dress(axes, title: str, across: str = "t [s]") -> None:
 
 
 def new_figure(**options):
-    """A figure of matplotlib."""
+    """Returns a new matplotlib figure."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise missing("matplotlib", "plots") from None
+        raise missing_package("matplotlib", "plots") from None
     return Figure(**options)
-
-
-def missing(package: str, what: str) -> ImportError:
-    """The error where a package is not installed that the command line and the plots need."""
-    return ImportError(f"{package} is not installed, which {what} need: pip install 'rbd_jax[cli]'")
 
 
 def plain(name: str) -> str:

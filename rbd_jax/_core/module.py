@@ -1,4 +1,4 @@
-"""What the library's own modules have beyond those of Equinox."""
+"""The base class of modules with plain methods, and a copy with changed fields."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ M = TypeVar("M", bound=eqx.Module)
 
 
 class Module(eqx.Module):
-    """A module of Equinox whose methods are those of Python.
+    """An Equinox module with plain Python methods.
 
-    For each method that is asked for, Equinox makes a module of it and its owner, and flattens the owner for that. Of a model
-    that takes a fifth of a millisecond, thousands of times while a program is traced; and `jax.jit` cannot hash the result.
+    Equinox wraps each bound method in a module and flattens its owner to do so. For a humanoid model this takes 0.2 ms per
+    access, and tracing accesses thousands of methods. `jax.jit` cannot hash the wrapped method either.
     """
 
     if not TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Module(eqx.Module):
 
 
 def changed(module: M, **fields) -> M:
-    """The same module with other values in some fields, whatever its `__init__` asks for."""
+    """Returns a copy of a module with other values in some fields, without calling `__init__`."""
     other = copy.copy(module)
     for name, value in fields.items():
         object.__setattr__(other, name, value)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
-from .._core.figures import missing
+from .._core.errors import missing_package
 from .._core.interrupts import over, watch
 from ..parallel import keep_memory
 from .convert import convert
@@ -75,7 +75,7 @@ def refuse_if_incomplete() -> None:
     """Refuses to run where packages are missing that only the command line needs."""
     for package in ("rich", "matplotlib"):
         if find_spec(package) is None:
-            raise Refused(missing(package, "the commands"))
+            raise Refused(missing_package(package, "the commands"))
 
 
 def _parser() -> argparse.ArgumentParser:

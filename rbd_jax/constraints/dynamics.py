@@ -98,7 +98,7 @@ def motion_under_constraints(
 
 
 def prepared(motion: Motion) -> Motion:
-    """The same motion with all worked out that does not depend on forces and inertia along the joints."""
+    """Returns the motion with all quantities stored that do not depend on forces or armature."""
     motion = motion.computed("velocity_products")
     if motion.model.constraints:
         motion = motion.computed("inertias")
@@ -112,8 +112,7 @@ def solved_system(
     method: Method,
     stabilization: Stabilization | None,
 ) -> tuple[Solution, Factors, Float[Array, "m"]]:
-    """The unknowns of the equations of a model in motion under constraints, the factors that they were found with, and what
-    `G a` was to be."""
+    """Returns the solution of the equations of constrained motion, the factorization, and the required `G a`."""
     motion = prepared(motion)
     factors, wanted = factorize(motion, method), wanted_rate(motion, stabilization)
     force = tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)

@@ -99,7 +99,12 @@ def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
 
 
 def with_constraints(motion: Motion, *what: Literal["matrix", "bias"]) -> Motion:
-    """The same motion with its constraints placed, and what of the following is asked for more than once."""
+    """Returns the motion with the frames of its constraints stored.
+
+    Args:
+      motion: The motion.
+      what: Further quantities to store, for callers that need them more than once.
+    """
     if not motion.model.constraints:
         return motion
     motion = motion.computed("frames").knowing("constraint groups", _placed)
@@ -251,7 +256,7 @@ def _groups(motion: Motion) -> list[_Group]:
 
 
 def _gradients(motion: Motion) -> list[_Gradients]:
-    """Of each group."""
+    """Returns the Jacobians of all groups."""
     return [_Gradients(group, *group.of("jacobian")) for group in _groups(motion)]
 
 

@@ -105,7 +105,7 @@ def contacts_of(motion: Motion, most: int | None = None, pairs: int | None = Non
 
 
 def with_contacts(motion: Motion, most: int | None = None, pairs: int | None = None) -> Motion:
-    """The same motion with its contacts worked out, which `contacts_of` then returns for the same bounds."""
+    """Returns the motion with its contacts stored; `contacts_of` with the same bounds returns them."""
     return motion.knowing(
         f"{most} contacts of {pairs} pairs", lambda motion: contacts_of(motion, most, pairs)
     )

@@ -100,7 +100,7 @@ class ContactLaw(Attached):
         return None
 
     def placed(self, motion: Motion) -> Motion:
-        """The same motion with the contacts worked out that this law looks at."""
+        """Returns the motion with the contacts stored that this contact model uses."""
         return with_contacts(motion.computed("frames"))
 
     def lost(self, motion: Motion) -> Int[Array, ""] | None:

@@ -103,10 +103,7 @@ def settled(
 
 
 class _Search(NamedTuple):
-    """The search.
-
-    - `scale`: of the weights.
-    """
+    """The iteration of `settled`; `scale` is the largest weight."""
 
     at: At
     task: Task
@@ -126,7 +123,7 @@ class _Search(NamedTuple):
         return Settled(end.local.q, end.stationarity, end.stationary & end.over, broken, end.steps)
 
     def forces(self, local: Local, multiplier, penalty) -> Float[Array, "m"]:
-        """The derivative of what is minimized by each row."""
+        """Returns the derivative of the objective with respect to each row."""
         return self.task.weight * local.r + penalty * self.task.apart(local, multiplier / penalty)
 
     def cost(self, local: Local, multiplier, penalty) -> Float[Array, ""]:
@@ -135,21 +132,21 @@ class _Search(NamedTuple):
         return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
     def steepness(self, local: Local, multiplier, penalty) -> tuple[Float[Array, "nv"], Float[Array, ""]]:
-        """The derivative of what is minimized, and the most of it along what can move."""
+        """Returns the gradient of the objective, and its largest entry among coordinates that are not at a bound."""
         slope = vecmat(self.forces(local, multiplier, penalty), local.jacobian)
         stuck = at_bound(slope, local.least, local.most)
         return slope, jnp.max(jnp.where(stuck, 0, jnp.abs(slope)), initial=0)
 
     def improves(self, carry: _Carry, trial: Local, after: Float[Array, ""]) -> Bool[Array, ""]:
-        """Whether the end of a step, where the value is `after`, is better than its start."""
+        """Whether a step improves the objective, whose value at its end is `after`."""
         held = carry.multiplier, carry.penalty
-        # Values are flat to rounding where slopes are still the root of it: there the flatter place is the better one.
+        # Near the minimum values agree to rounding while gradients still differ, so a smaller gradient counts as better.
         level = after <= carry.value + ROUNDING * jnp.finfo(after.dtype).eps * jnp.abs(carry.value)
         flatter = self.steepness(trial, *held)[1] < self.steepness(carry.local, *held)[1]
         return (after < carry.value) | (level & flatter)
 
     def step(self, local: Local, bent, slope, multiplier, penalty, damping) -> Float[Array, "nv"]:
-        """Newton's step with all second derivatives where that goes downhill, else that of Gauss and Newton."""
+        """Returns the full Newton step if it is a descent direction, otherwise the Gauss-Newton step."""
         task, eps = self.task, jnp.finfo(slope.dtype).eps
         active = task.apart(local, multiplier / penalty) != 0
         weight = task.weight + jnp.where(task.held & (active | (local.low == local.high)), penalty, 0)
@@ -176,7 +173,7 @@ class _Search(NamedTuple):
         force = self.forces(local, carry.multiplier, carry.penalty)
         slope, stationarity = self.steepness(local, carry.multiplier, carry.penalty)
         size = jnp.max(vecmat(jnp.abs(force), jnp.abs(local.jacobian)), initial=0)
-        # Of a size that weights do not change.
+        # The measure does not depend on the scale of the weights.
         stationary = stationarity <= tolerance * jnp.maximum(size, self.scale)
         broken = jnp.max(jnp.abs(task.apart(local)), initial=0)
         settled = stationary | (failed >= FAILED)

@@ -191,7 +191,8 @@ class Direction(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What a step is judged against: the barrier, how the cost counts, and what is missed (theta) and paid (phi) at its start."""
+    """Reference values of the line search: the barrier parameter, the scale of the cost, and infeasibility (theta) and merit
+    (phi) at the start of the step."""
 
     mu: Float[Array, ""]
     soft: Bool[Array, ""]
@@ -202,7 +203,7 @@ class Level(NamedTuple):
 
     @property
     def barred(self) -> tuple[Array, Array]:
-        """The corner of what the filter lets pass no more."""
+        """The filter entry that this iterate adds."""
         return (1 - GAMMA_THETA) * self.theta, self.phi - GAMMA_PHI * self.theta
 
 
@@ -563,7 +564,7 @@ class Method:
         return _where(first, begun, after._replace(code=code.astype(jnp.int32)))
 
     def lowered(self, progress: Progress, error: Callable, first: Bool[Array, ""]):
-        """The barrier, lowered as far as the conditions hold with it, and the filter that goes with it."""
+        """Returns the barrier parameter, decreased as far as its subproblem is solved, and the filter, reset if it decreased."""
         mu, filter = progress.mu, progress.filter
         for _ in range(3):
             lower = jnp.maximum(self.tolerance / KAPPA_EPSILON, jnp.minimum(KAPPA_MU * mu, mu**THETA_MU))
@@ -573,7 +574,7 @@ class Method:
         return mu, filter
 
     def longest_shares(self, place: Place, direction: Direction, mu):
-        """How much of a direction slacks can go, and how much multipliers, until just before they are zero."""
+        """Returns the largest shares of a direction that keep slacks, and multipliers, positive."""
         tau = jnp.maximum(TAU_MIN, 1 - mu)
         gaps_low, gaps_high = self.gaps(place.slacks)
         primal = jnp.minimum(
@@ -589,8 +590,11 @@ class Method:
     def searched(
         self, place: Place, values, direction: Direction, level: Level, slope, filter, longest, first
     ):
-        """The first of ever shorter steps that the filter lets pass: where it leads, what is known there, whether it was let
-        pass, whether for the cost, and its share of the direction."""
+        """Backtracks until the filter accepts a step.
+
+        Returns:
+          The iterate, its values, whether the step was accepted, whether by the Armijo condition, and its share of the direction.
+        """
         mu, soft, scale, most, theta, phi = level
         least_theta, most_theta = 1e-4 * jnp.maximum(1, most), 1e4 * jnp.maximum(1, most)
         rounding = 10 * self.eps * jnp.abs(phi)

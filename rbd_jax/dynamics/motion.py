@@ -1,7 +1,7 @@
-"""A model in motion: what follows from a state, worked out once for all who ask.
+"""Kinematics of a model in a state, shared by all algorithms that need it.
 
-The algorithms of this room, constraints, forces and schemes are handed a `Motion` and never build frames themselves. Whoever
-makes it has worked out what several of them need, so the kinematics is traced once however much acts.
+The algorithms of this package, constraints, forces and schemes take a `Motion` and never build frames themselves. The caller
+computes the quantities that several of them need once, so the kinematics is traced once per evaluation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MASKED = 2048
 
 
 class _Derived(NamedTuple):
-    """How a property of a `Motion` is computed: the store that holds it, the properties that it needs, and from what."""
+    """A property of a `Motion`: the field that stores it, the properties it depends on, and the function that computes it."""
 
     store: str
     needs: tuple[str, ...]
@@ -49,7 +49,7 @@ _DERIVED: dict[str, _Derived] = {}
 
 
 def _derived_in(store: str, *needs: str):
-    """A property of a `Motion`: what one of its stores holds, or else what is computed of other properties, which it needs."""
+    """Returns a decorator for properties of a `Motion` that read a stored value or compute it from the properties in `needs`."""
 
     def decorate(compute: Callable) -> property:
         name = compute.__name__
@@ -65,16 +65,16 @@ def _derived_in(store: str, *needs: str):
     return decorate
 
 
-#: What depends on the configuration alone stays as it is at another velocity.
+#: Properties of the configuration alone stay valid at another velocity.
 _of_configuration = functools.partial(_derived_in, "of_configuration")
 _of_velocity = functools.partial(_derived_in, "of_velocity")
 
 
 class Motion(Module):
-    """A model in a state at a time, and what was worked out of that: immutable, and a PyTree.
+    """A model in a state at a time, with the kinematic quantities computed so far. An immutable PyTree.
 
-    Every property can be asked for. What an algorithm asks for more than once it has worked out first: `computed` gives the
-    motion that holds it, which is handed on.
+    Every property is available. An algorithm that reads a property more than once first calls `computed`, which returns a motion
+    that stores it.
 
     **Arguments**
 
@@ -112,22 +112,22 @@ class Motion(Module):
         self.of_configuration, self.of_velocity = {"common": CommonFrame.at(self.model, q)}, {}
 
     def with_velocity(self, v: Float[Array, "nv"], time: Float[Array, ""] | None = None) -> Motion:
-        """The same configuration at another velocity, with what is known of the configuration.
+        """Returns the motion at another velocity. Stored quantities of the configuration are shared.
 
-        At another `time` only if nothing in the model moves by itself.
+        Pass another `time` only if no joint or constraint of the model is prescribed.
         """
         return changed(self, v=v, time=self.time if time is None else time, of_velocity={})
 
     def with_armature(self, armature: Float[Array, "nv"]) -> Motion:
-        """The same motion of a model with another armature; nothing that a motion knows depends on that."""
+        """Returns the motion of a model with another armature. No stored quantity depends on the armature."""
         return changed(self, model=replace(self.model, armature=armature))
 
     def with_friction(self, friction: Float[Array, "nv"]) -> Motion:
-        """The same motion of a model with other dry friction; nothing that a motion knows depends on that."""
+        """Returns the motion of a model with other dry friction. No stored quantity depends on the friction."""
         return changed(self, model=replace(self.model, friction=friction))
 
     def computed(self, *names: str) -> Motion:
-        """The same motion with these properties worked out."""
+        """Returns the motion with these properties, and the properties they depend on, computed and stored."""
         motion = self
         for name in names:
             store, needs, compute = _DERIVED[name]
@@ -137,11 +137,17 @@ class Motion(Module):
         return motion
 
     def known(self, name: str) -> Any:
-        """What another room has worked out of this motion under a name, or None."""
+        """Returns the quantity that another package stored under a name, or None."""
         return self.of_configuration.get(name, self.of_velocity.get(name))
 
     def knowing(self, name: str, compute: Callable[[Motion], Any], *, velocity: bool = False) -> Motion:
-        """The same motion with what another room works out of it, under a name; with `velocity` if that depends on v too."""
+        """Returns the motion with a quantity of another package stored under a name, unless it is stored already.
+
+        Args:
+          name: The name.
+          compute: Computes the quantity from this motion.
+          velocity: Whether the quantity depends on the velocity.
+        """
         if self.known(name) is not None:
             return self
         return self._holding("of_velocity" if velocity else "of_configuration", name, compute(self))

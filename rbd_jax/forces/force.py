@@ -88,7 +88,10 @@ class Force(Attached):
         """The energy that the force keeps and gives back, from the configuration and its own state; zero where it keeps none."""
 
     def placed(self, motion: Motion) -> Motion:
-        """The same motion with what several methods of this force ask of it worked out: by default how its bodies move."""
+        """Returns the motion with the quantities stored that several methods of this force need.
+
+        By default the twists of all bodies, if the force acts on bodies.
+        """
         return motion.computed("twists") if self.bodies else motion
 
     def joint_resistance(self, motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]] | None:

@@ -378,7 +378,7 @@ class Tendons:
 
 
 def with_tendons(motion: Motion) -> Motion:
-    """The same motion with the strings among the tendons of its model worked out."""
+    """Returns the motion with the paths of the spatial tendons of its model stored."""
     tendons = tendons_of(motion.model)
     if not any(isinstance(one, SpatialTendon) for one in tendons):
         return motion

@@ -41,7 +41,7 @@ class Network(eqx.Module):
 
     @staticmethod
     def of(weights: Sequence[Float[Array, "_ _"]], biases: Sequence[Float[Array, "_"]]) -> Network:
-        """One with these numbers, from the first layer to the last."""
+        """Returns a network with these parameters, from the first layer to the last."""
 
         def layer(weight, bias):
             empty = eqx.filter_eval_shape(eqx.nn.Linear, *weight.shape[::-1], key=jax.random.key(0))
@@ -51,12 +51,12 @@ class Network(eqx.Module):
 
     @property
     def weights(self) -> tuple[Float[Array, "_ _"], ...]:
-        """Those of the layers."""
+        """The weight matrices, from the first layer to the last."""
         return tuple(layer.weight for layer in self.layers)
 
     @property
     def biases(self) -> tuple[Float[Array, "_"], ...]:
-        """Those of the layers."""
+        """The bias vectors, from the first layer to the last."""
         return tuple(layer.bias for layer in self.layers if layer.bias is not None)
 
     def __call__(self, x: Float[Array, "... in"]) -> Float[Array, "... out"]:

@@ -1,11 +1,11 @@
-"""Solvers that know nothing of mechanics, and derivatives of what they find.
+"""Numerical solvers without mechanics, and derivatives of their solutions.
 
-- `outcome.py`: how a solver ended, one `Code` for all
-- `newton.py`: a few equations, by Newton's method
-- `quadratic_program.py`: a dense convex quadratic program, by an interior-point method
-- `conic.py`, `cones.py`: quadratic problems over second-order cones, and over numbers as the cones of dimension one
-- `bounded.py`: a quadratic within bounds
-- `implicit.py`: derivatives of a solution from its equation, and what reverse mode stores of a search
+- `outcome.py`: `Code`, how a solver ended
+- `newton.py`: Newton's method for small systems of equations
+- `quadratic_program.py`: dense convex quadratic programs by an interior-point method
+- `conic.py`, `cones.py`: quadratic programs over second-order cones
+- `bounded.py`: quadratics with bounds
+- `implicit.py`: implicit differentiation, and checkpointing of searches in reverse mode
 """
 
 __all__ = []

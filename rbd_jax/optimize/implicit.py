@@ -80,7 +80,7 @@ def implicit(
     def rule(primals, tangents):
         rhs, *args = primals
         given = tangents[0]
-        moving = moving_arguments(args, tangents[1:])  # first: solving may add to what a `Motion` knows
+        moving = moving_arguments(args, tangents[1:])
         x, apply_inverse = solve(rhs, *args)
         # Not the derivative of the solution's steps either, where this is differentiated once more.
         x = found(x, rhs, *args)

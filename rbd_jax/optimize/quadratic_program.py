@@ -294,11 +294,11 @@ def solve(program: Program, tolerance: Float[Array, ""], max_steps: int) -> Quad
 
 
 class _Search:
-    """A search for the minimum of a program of size one, and the numbers that it goes by.
+    """The interior-point iteration for a scaled program.
 
-    - `give`: how equalities are asked for: they may be missed by so much of a multiplier in one step.
-    - `proven`: how far a sum of constraints may be from a contradiction to prove one, and a way down from one without end.
-    - `fixed`: what is the same of the matrix in all steps.
+    - `give`: proximal weight: each step leaves equalities violated by this multiple of the change of their multipliers.
+    - `proven`: relative tolerance of certificates that the program is infeasible or unbounded.
+    - `fixed`: the part of the matrix that is equal in all iterations.
     """
 
     def __init__(self, own: _Scaled, tolerance: Float[Array, ""]):
@@ -322,14 +322,14 @@ class _Search:
         return lax.while_loop(going, self.advance, begun)
 
     def residuals(self, state: _State):
-        """What is left of the conditions of optimality: of the slopes, the equalities and the inequalities."""
+        """Returns the residuals of stationarity, equalities and inequalities."""
         own = self.own
         dual = times(own.P, state.x) + own.q + times(self.At, state.y) + own.transposed(state.z)
         unequal = jnp.where(self.counts, own.rows(state.x) + state.s - own.h, 0)
         return dual, times(own.A, state.x) - own.b, unequal
 
     def direction(self, factored, weight, state: _State, off, against) -> _State:
-        """Newton's step, `against` being what slacks times multipliers are off by."""
+        """Returns the Newton step; `against` is the residual of complementarity."""
         own, counts = self.own, self.counts
         dual, equal, unequal = off
         pushed = weight * unequal - jnp.where(counts, against / state.s, 0)
@@ -341,7 +341,7 @@ class _Search:
         return _State(x, y, z, s)
 
     def longest(self, state: _State, step: _State) -> Float[Array, ""]:
-        """How far it is to the boundary."""
+        """Returns the largest multiple of a step that keeps slacks and multipliers positive."""
 
         def of(values, changes):
             inward = self.counts & (changes < 0)
@@ -351,12 +351,12 @@ class _Search:
         return jnp.minimum(of(state.s, step.s), of(state.z, step.z))
 
     def corrected_step(self, factored, weight, state: _State) -> _State:
-        """Mehrotra's: predicted, then corrected, in a loop, so that the program has it once."""
+        """Returns Mehrotra's predictor-corrector step. A loop keeps the compiled code short."""
         off, product = self.residuals(state), state.s * state.z
         mean = jnp.sum(jnp.where(self.counts, product, 0)) / self.count
 
         def corrected(_, known):
-            """A step, and with it what it leaves of the products, those of the mean that it reaches made up for."""
+            """Returns the complementarity residual for the corrector, and the step."""
             step = self.direction(factored, weight, state, off, known[0])
             ahead = _moved(state, step, jnp.minimum(self.longest(state, step), 1))
             left = jnp.sum(jnp.where(self.counts, ahead.s * ahead.z, 0)) / self.count
@@ -366,7 +366,7 @@ class _Search:
         return lax.fori_loop(0, 2, corrected, (product, state))[1]
 
     def missed(self, state: _State) -> Float[Array, ""]:
-        """By how much the conditions of optimality are missed, in units of the largest numbers in them."""
+        """Returns the largest residual of the optimality conditions, relative to their largest terms."""
         own, counts = self.own, self.counts
         dual, equal, unequal = self.residuals(state)
         of_dual = _size(times(own.P, state.x), own.q, times(self.At, state.y), own.transposed(state.z))
@@ -378,13 +378,13 @@ class _Search:
         return jnp.maximum(missed, GAP * gap / (1 + cost))
 
     def proof(self, state: _State) -> Callable:
-        """What proves that there is no minimum, to a share: a function of that and of the code if nothing does."""
+        """Returns a function of a tolerance and a default code. It returns the default, `INFEASIBLE` or `UNBOUNDED`."""
         own, one = self.own, jnp.asarray(1, self.own.q.dtype)
-        # Multipliers that grow without end, and prove that nothing keeps to the constraints: a sum of them that no x can meet.
+        # Diverging multipliers prove infeasibility: no x satisfies the sum of constraints that they weight.
         large = jnp.maximum(_size(state.y, state.z), one)
         against = _size(times(self.At, state.y) + own.transposed(state.z)) / large
         proof = (jnp.sum(own.b * state.y) + jnp.sum(own.h * jnp.where(self.counts, state.z, 0))) / large
-        # An x that grows without end, downhill all the way.
+        # A diverging x proves unboundedness: the cost decreases along it without violating constraints.
         far = jnp.maximum(_size(state.x), one)
         ways = _size(times(own.P, state.x), times(own.A, state.x), jnp.maximum(own.rows(state.x), 0)) / far
         down = jnp.sum(own.q * state.x) / far
@@ -426,7 +426,7 @@ def _moved(state: _State, step: _State, share: Float[Array, ""]) -> _State:
 
 
 def _size(*parts: Float[Array, "_"]) -> Float[Array, ""]:
-    """The largest number of all."""
+    """Returns the largest absolute value in all arrays."""
     return jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0) for part in parts]))
 
 

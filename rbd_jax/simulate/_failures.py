@@ -33,9 +33,8 @@ def broken(state: State) -> Int[Array, ""]:
 def split(
     code: Int[Array, ""] | np.int32,
 ) -> tuple[Int[Array, ""] | np.int32, Int[Array, ""] | np.int32 | None]:
-    """The code of a step as that of a failure and that of a doubt; None where it is known that there is no doubt."""
-    if is_known(code):
-        assert code != Result.CONTACTS_UNSOLVED
+    """Splits the code of a step into a failure and a warning; the warning is None where the code is known to hold none."""
+    if is_known(code) and code != Result.CONTACTS_UNSOLVED:
         return code, None
     doubt = code == Result.CONTACTS_UNSOLVED
     return jnp.where(doubt, Result.SUCCESS, code), jnp.where(doubt, code, Result.SUCCESS)

@@ -1,4 +1,4 @@
-"""Forms of earlier releases."""
+"""Deprecated forms of schemes and systems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import State
 from .step_data import StepData
 
 
-#: Methods of `StepData` that were methods of `System`: what each took of the state, after the time.
+#: Methods of `StepData` that were methods of `System`, each with the part of the state that followed the time in its arguments.
 MOVED = {
     **dict.fromkeys(("force", "friction", "own_after", "residual"), "state"),
     **dict.fromkeys(("lagrangian_gradients", "momentum", "constraint_velocity"), "q, v"),
@@ -25,7 +25,7 @@ MOVED = {
 
 
 def moved_method(system, name: str) -> Callable:
-    """A method that `StepData` has now, as a system had it."""
+    """Returns a deprecated method of a system that calls the method of its `StepData`."""
     if name not in MOVED:
         raise AttributeError(f"{type(system).__name__!r} object has no attribute {name!r}")
     taken = MOVED[name]
@@ -50,7 +50,7 @@ def moved_method(system, name: str) -> Callable:
 
 
 def handed_step_data(step: Callable) -> Callable:
-    """`Scheme.step`, which may be written and called with `(system, time, state, memory, dt)` instead of `(here, memory, dt)`."""
+    """Returns a `Scheme.step` that also supports the deprecated arguments `(system, time, state, memory, dt)`."""
     old, new = "Scheme.step(system, time, state, memory, dt)", "Scheme.step(here, memory, dt)"
     former = len(inspect.signature(step).parameters) == 6
     if former:

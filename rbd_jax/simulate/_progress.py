@@ -2,7 +2,7 @@
 
 import jax
 
-from .._core.figures import missing
+from .._core.errors import missing_package
 
 
 def progress_bar(steps: int):
@@ -10,7 +10,7 @@ def progress_bar(steps: int):
     try:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError:
-        raise missing("rich", "progress bars") from None
+        raise missing_package("rich", "progress bars") from None
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     every = max(1, steps // 50)

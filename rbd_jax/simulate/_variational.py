@@ -39,8 +39,8 @@ class Variational(Scheme):
     def missing(
         self, start: StepData, end: State, dt, momentum
     ) -> tuple[Float[Array, "nv"], Float[Array, "own"]]:
-        """`dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)`, zero where the step starts with the momentum; and the mean rate of the states
-        that forces have themselves."""
+        """Returns `dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)`, zero where the step starts with the momentum, and the mean rate of the
+        internal states of forces."""
 
     @abc.abstractmethod
     def end_momentum(self, start: StepData, end: State, dt) -> Float[Array, "nv"]:
@@ -55,7 +55,7 @@ class Variational(Scheme):
 
         def gap(start: StepData, end: State):
             there = system.evaluate(time + dt, end).prepared()
-            # Of constraints that hold velocities alone, their rate with the mean velocity: the mean of that at both ends.
+            # Nonholonomic constraints hold for the mean velocity: the gap is the mean of their rates at both ends.
             return there.constraint_gap(
                 dt, lambda: (start.constraint_velocity() + there.constraint_velocity()) / 2
             )

@@ -21,7 +21,7 @@ from .tree_system import TreeSystem
 
 
 class TreeLoads(Loads):
-    """What acts on a model in a state. All is computed when it is first asked for.
+    """Forces and accelerations of a model in a state, computed on first access.
 
     - `system`: the model with the control and the forces.
     - `f_ext`: wrenches on bodies, in the world's axes about the world's origin.

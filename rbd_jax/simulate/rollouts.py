@@ -217,7 +217,7 @@ class Run:
             begin.dt,
         )
         self.allowed, self.bar = allowed, bar
-        # Whether states are looked at, for open constraints and doubtful contacts.
+        # Whether each state is checked for open constraints and doubtful contacts.
         self.watches = allowed is not None or self.system.searches
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
@@ -250,7 +250,7 @@ class Run:
         system = self.system.with_control(control)
         here = system.evaluate(time, state)
         if self.watches:
-            here = here.prepared()  # the step needs it as well
+            here = here.prepared()  # shared by the checks and the step
         failure, (doubted, most) = carry.failure, self.watch_state(here, carry, number)
         new, memory, code = self.scheme.step(here, carry.memory, self.dt)
         code, doubt = split(code)

@@ -43,7 +43,7 @@ SUCCESS = np.int32(Result.SUCCESS)
 
 
 def code_of(unsolved: Bool[Array, ""] | None) -> Int[Array, ""] | np.int32:
-    """The code of a step that could be made: whether forces of contact were searched for in vain (`Accelerated.unsolved`)."""
+    """Returns the code of a completed step from `Accelerated.unsolved`."""
     if unsolved is None:
         return SUCCESS
     return jnp.where(unsolved, Result.CONTACTS_UNSOLVED, Result.SUCCESS).astype(jnp.int32)
@@ -91,14 +91,15 @@ class Scheme(eqx.Module):
     def step(
         self, here: StepData, memory: Memory, dt: Float[Array, ""]
     ) -> tuple[State, Memory, Int[Array, ""] | np.int32]:
-        """Returns the state one step later, what to remember, and a code.
+        """Returns the state one step later, the memory for the next step, and a code.
 
         Args:
-          here: The system at the start of the step: `here.state`, `here.time`, how it accelerates, and so on.
-          memory: What the step before remembered, or `init`.
+          here: The system at the start of the step, with its state, time, acceleration and constraints.
+          memory: The memory that the previous step or `init` returned.
           dt: The length of the step.
         Returns:
-          The code is a `Result`. With `CONTACTS_UNSOLVED` the motion goes on, and with any other but `SUCCESS` it ends.
+          The state, the memory, and a `Result` as code. A rollout continues after `SUCCESS` and `CONTACTS_UNSOLVED`, and ends
+          after any other code.
         """
 
     def within(

@@ -1,4 +1,4 @@
-"""A system in a state at a time: what acts there, how it accelerates, its momenta and its constraints."""
+"""Evaluated system state: acceleration, forces, momenta and constraints in a state at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Accelerated(NamedTuple):
-    """How a system accelerates, and what becomes of the states that forces have themselves.
+    """The acceleration of a system, and the change of the internal states of its forces.
 
-    - `own_change`: their rates; over a step, those states at its end.
-    - `unsolved`: whether the search for the forces of contact ended without them; None where nothing was searched for.
+    - `own_change`: the rates of internal states; for a mean over a step, the internal states at its end.
+    - `unsolved`: whether the contact solver did not converge; None without a contact model.
 
     >>> print(rbd.simulate.Accelerated._fields)
     ('acceleration', 'own_change', 'unsolved')
@@ -36,11 +36,9 @@ class Accelerated(NamedTuple):
 
 
 class StepData(Module):
-    """A system in a state at a time, and its bodies in motion there: `System.evaluate` makes it, and schemes are handed it.
+    """A system in a state at a time. `System.evaluate` returns it, and schemes take it.
 
-    Every method without a body is one that each kind has to have; those with one are the same for all.
-
-    - `motion`: of a reduced model that of its tree.
+    - `motion`: the kinematics of the model; for a reduced model, of its tree.
 
     >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.array([2.0]))
     >>> here = system.evaluate(jnp.array(0.0), rbd.State(jnp.zeros(1), jnp.zeros(1)))
@@ -62,88 +60,94 @@ class StepData(Module):
         return self.state.v
 
     def guessing(self, acceleration: Float[Array, "nv"]) -> StepData:
-        """The same with a guess of the acceleration; see `System.searches`."""
+        """Returns the step data with an initial guess of the acceleration; see `System.searches`."""
         return changed(self, system=self.system.with_guess(acceleration))
 
     def with_velocity(self, v: Float[Array, "nv"]) -> StepData:
-        """The system at the same time in the same configuration, at another velocity."""
+        """Returns the step data at another velocity, with equal time and configuration."""
         return self.system.evaluate(self.time, State(self.q, v, self.state.own))
 
     @abc.abstractmethod
     def prepared(self) -> StepData:
-        """The same with what several of the methods need worked out. They do that themselves; here it is done once for all."""
+        """Returns the step data with the quantities stored that several methods share. Methods compute missing ones."""
 
-    # How it moves.
+    # Acceleration.
 
     @abc.abstractmethod
     def accelerated(self, step: Float[Array, ""] | None = None) -> Accelerated:
-        """How it accelerates under all that acts and the constraints, and the change of the states that forces have themselves.
+        """Returns the acceleration under all forces and constraints, and the change of internal states.
 
-        With a `step`, the mean acceleration over a step of that length, at the end of which the joints' damping and friction are
-        taken, and springs, stops and the forces' own states so that they stay stable; see `_resistance`.
+        Args:
+          step: Length of a step. If given, the result is the mean acceleration over it, with damping and friction of joints taken
+            implicitly, and with springs, joint limits and internal states stabilized; see `_resistance`.
         """
 
     def acceleration(self, step: Float[Array, ""] | None = None) -> Float[Array, "nv"]:
-        """The acceleration of `accelerated`."""
+        """Returns the acceleration of `accelerated`."""
         return self.accelerated(step).acceleration
 
     @abc.abstractmethod
     def contact_doubts(self, first: Bool[Array, ""] | np.bool) -> Int[Array, ""] | None:
-        """The code of what is doubtful of its contacts here, the `first` of a simulation or not; None if nothing can be."""
+        """Returns the code of a warning about contacts, or None if the model cannot cause one.
+
+        Args:
+          first: Whether this is the initial state of a simulation.
+        """
 
     def begun(self) -> tuple[System, State]:
-        """Where velocities jump: how it moves from here on until the next event, and the state after what happens at once."""
+        """Returns the system in the contact mode that begins here, and the state after impacts."""
         return self.system, self.state
 
     def until(self) -> Float[Array, "k"]:
-        """Numbers that are positive as long as it goes on to move as it does, in a system that `begun` has given."""
+        """Returns guard functions: positive while the contact mode that `begun` returned holds."""
         return jnp.zeros(0, self.q.dtype)
 
-    # What acts.
+    # Forces.
 
     @abc.abstractmethod
     def force(self, friction: bool = True) -> Float[Array, "nv"]:
-        """All generalized forces but gravity and velocity products: controls, the joints' own, force elements.
+        """Returns all generalized forces except gravity and velocity products: controls, passive joint forces, force elements.
 
-        The `friction` of the joints is left out where a scheme takes it by itself.
+        Args:
+          friction: Whether to include dry friction of joints.
         """
 
     @abc.abstractmethod
     def friction(self, step: Float[Array, ""]) -> tuple[JointFriction, Float[Array, "dof nv"]]:
-        """The friction of the joints over a step, and the rates at which the joints move with v, as a matrix."""
+        """Returns the dry friction over a step, and the matrix that maps v to joint rates."""
 
     @abc.abstractmethod
     def own_rate(self) -> Float[Array, "own"]:
-        """The rate of the states that the forces have themselves."""
+        """Returns the rates of the internal states of forces."""
 
     @abc.abstractmethod
     def own_after(self, v: Float[Array, "nv"], step: Float[Array, ""]) -> Float[Array, "own"]:
-        """Those states after a step at whose end the velocity is v, however fast they decay."""
+        """Returns the internal states after a step that ends with velocity v, stable for any decay rate."""
 
     @abc.abstractmethod
     def residual(self, a: Float[Array, "nv"], friction: bool = True) -> Float[Array, "nv"]:
-        """What is missing in the equations of motion: `inverse_dynamics - force`, at the true acceleration `Gᵀ λ`."""
+        """Returns the residual of the equations of motion, `inverse_dynamics - force`: `Gᵀ λ` at the true acceleration."""
 
     # Momenta.
 
     @abc.abstractmethod
     def lagrangian_gradients(self) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-        """`∂L/∂q` and `∂L/∂v` of the Lagrangian `L = T - V`, with V of gravity; the first along `move(q, step)`."""
+        """Returns `∂L/∂q` (along `move(q, step)`) and `∂L/∂v` of the Lagrangian `L = T - V`, V being that of gravity."""
 
     @abc.abstractmethod
     def mass_matrix(self) -> Float[Array, "nv nv"]:
-        """M."""
+        """Returns the mass matrix M."""
 
     @abc.abstractmethod
     def solve_mass_matrix(self, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """`M⁻¹ p`."""
+        """Returns `M⁻¹ p`."""
 
     def momentum(self) -> Float[Array, "nv"]:
-        """The generalized momentum `∂L/∂v`: `M v`, and what joints that move by themselves add."""
+        """Returns the generalized momentum `∂L/∂v`: `M v` plus the contribution of prescribed joints."""
         return self.lagrangian_gradients()[1]
 
     def velocity(self, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """The velocity with that generalized momentum, whatever its own is."""
+        """Returns the velocity with a generalized momentum."""
         if self.system.rheonomic:
             momentum = momentum - self.with_velocity(jnp.zeros_like(momentum)).momentum()
         return self.solve_mass_matrix(momentum)
@@ -152,32 +156,32 @@ class StepData(Module):
 
     @abc.abstractmethod
     def constraint_residual(self) -> Float[Array, "rows"]:
-        """g: how far the loops are from closed; zero of what holds velocities alone."""
+        """Returns g, zero for nonholonomic constraints."""
 
     def constraint_gap(
         self, span: Float[Array, ""], rate: Callable[[], Float[Array, "rows"]]
     ) -> Float[Array, "rows"]:
-        """What an implicit step that ends here is to make zero: how far it leaves the constraints open that hold positions, by
-        its `span`.
+        """Returns the constraint equations of an implicit step that ends here: `g / span`, and `rate()` if nonholonomic.
 
-        Of those that hold velocities alone it is their `constraint_velocity`, `rate()`, where the step asks for it: at its
-        end or, with the mean velocity, within.
+        Args:
+          span: Length of the step.
+          rate: Returns the constraint velocity at the end of the step, or with the mean velocity within it.
         """
         gap, held = self.constraint_residual() / span, self.system.holonomic
         return gap if held.all() else jnp.where(held, gap, rate())
 
     @abc.abstractmethod
     def constraint_velocity(self) -> Float[Array, "rows"]:
-        """`ġ = G v + ∂g/∂t`, and what vanishes of constraints that hold velocities alone."""
+        """Returns `ġ = G v + ∂g/∂t`, and the residual of nonholonomic constraints."""
 
     @abc.abstractmethod
     def constraint_jacobian(self) -> Float[Array, "rows nv"]:
-        """G."""
+        """Returns the constraint Jacobian G."""
 
     @abc.abstractmethod
     def constraint_force(self, multipliers: Float[Array, "rows"]) -> Float[Array, "nv"]:
-        """`Gᵀ λ`."""
+        """Returns `Gᵀ λ`."""
 
     @abc.abstractmethod
     def admissible(self, v: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """The velocity nearest to v, in the metric of M, with which the loops stay closed."""
+        """Returns the velocity nearest to v in the metric of M that satisfies the constraints."""

@@ -1,8 +1,8 @@
-"""What a scheme steps: a state on a manifold, what acts on it, and its constraints.
+"""The interface between schemes and models: a state on a manifold, forces, and constraints.
 
-Schemes know nothing else. What they need to know of Lie groups is here and is generic: within a step `q0 ⊕ ξ` is a chart, and
-the derivative of that chart takes rates of ξ to velocities and back (dexp and its inverse in Müller & Terze 2013, eqs. 35 to
-37). What acts in a state at a time, and the constraints there, are asked of its `StepData`.
+Schemes use no other interface. `System` contains the operations of the manifold. Within a step `q0 ⊕ ξ` is a chart, and the
+derivative of that chart maps rates of ξ to velocities and back (dexp and its inverse in Müller & Terze 2013, eqs. 35 to 37).
+`System.evaluate` returns a `StepData` with the forces and constraints in a state at a time.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class System(Module):
 
     @abc.abstractmethod
     def evaluate(self, time: Float[Array, ""], state: State) -> StepData:
-        """The system in a state at a time."""
+        """Returns the system in a state at a time."""
 
     @abc.abstractmethod
     def dof(self, joints: Sequence[str]) -> np.ndarray:
@@ -130,11 +130,11 @@ class System(Module):
     def acceleration(
         self, time: Float[Array, ""], state: State, step: Float[Array, ""] | None = None
     ) -> Float[Array, "nv"]:
-        """`StepData.acceleration` in a state at a time."""
+        """Returns `StepData.acceleration` in a state at a time."""
         return self.evaluate(time, state).acceleration(step)
 
     def own_rate(self, time: Float[Array, ""], state: State) -> Float[Array, "own"]:
-        """`StepData.own_rate` in a state at a time."""
+        """Returns `StepData.own_rate` in a state at a time."""
         return self.evaluate(time, state).own_rate()
 
     # The manifold.

@@ -1,4 +1,4 @@
-"""A model in a state at a time, with its constraints and what acts on it."""
+"""Forces, accelerations, momenta and constraints of a model in a state at a time."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TreeStep(StepData):
     # How it moves.
 
     def accelerated(self, step=None):
-        # Functions may refer to anything, which what is compiled would hold on to.
+        # A compiled function would keep alive everything that a user's function refers to.
         closed = all(isinstance(force, Force) for force in self.system.forces)
         return (_compiled_answer if closed else _answer)(self.prepared(), step)
 
@@ -99,7 +99,7 @@ class TreeStep(StepData):
         return law.until(self.motion, self.system.phase) if isinstance(law, JumpingLaw) else super().until()
 
     def moved(self, step=None, f_ext: ExternalForces = None) -> Moved:
-        """How the model moves under all that acts, over a step or at this moment."""
+        """Returns the acceleration, multipliers and contact reaction, as a mean over a step or at this time."""
         motion, system = self.motion, self.system
         reaction, resistance = None, None if step is None else self.resistance(step)
         if resistance is None or system.searches:
@@ -113,11 +113,11 @@ class TreeStep(StepData):
             return Moved(moving.acceleration, moving.multipliers, reaction)
         resistance = resistance.under(system.tau if reaction is None else system.tau + reaction.force)
         if reaction is None or motion.model.constraints:
-            # What does not depend on what resists is worked out before that is searched for.
+            # The search for stick and slip repeats only what depends on it.
             known = prepared(motion), f_ext, system.stabilization
             a, multipliers = resisted(_accelerated, known, resistance)
             return Moved(a, multipliers, reaction)
-        # With the matrix that the law has made.
+        # The contact model has computed this matrix already; XLA merges the two.
         needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v), f_ext)
         a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
         return Moved(a, jnp.zeros(0, a.dtype), reaction)
@@ -141,7 +141,7 @@ class TreeStep(StepData):
         return self.joint_friction(step), jnp.eye(self.motion.model.nv, dtype=self.q.dtype)
 
     def _refuse_bearings(self) -> None:
-        """Where forces are asked for that do not depend on what comes of them, the friction of bearings is not among them."""
+        """Raises if the model has bearings, whose friction depends on the acceleration."""
         model = self.system.model
         if bearings_of(model):
             raise ModelError(
@@ -160,7 +160,7 @@ class TreeStep(StepData):
         return recursive_newton_euler(here.motion, a) - here.force(friction)
 
     def joint_friction(self, step) -> JointFriction:
-        """The friction of the joints over a step: their own, if no contact law takes care of it, and that of force elements."""
+        """Returns the dry friction over a step: of joints, unless the contact model includes it, and of force elements."""
         dry = self.system.dry_friction
         parts = [force.joint_friction(self.motion, step) for force in self.elements]
         known = [part for part in parts if part is not None]
@@ -169,9 +169,11 @@ class TreeStep(StepData):
         return JointFriction.joined(known)
 
     def applied(self, friction: bool = True, step: Float[Array, ""] | None = None) -> Float[Array, "nv"]:
-        """What acts without the control, with or without the dry friction of joints.
+        """Returns the generalized forces without the control.
 
-        - `step`: that of force elements is then what it would be at the end of such a step if the velocity stayed as it is.
+        Args:
+          friction: Whether to include dry friction of joints.
+          step: Evaluates the friction of force elements at the end of a step of this length at constant velocity.
         """
         motion, law = self.motion, contact_law(self.motion.model)
         rubbing = friction and not (law and law.friction)
@@ -193,7 +195,7 @@ class TreeStep(StepData):
         return acting
 
     def resistance(self, step) -> Resistance:
-        """What resists along each degree of freedom during a step, and all forces but the control."""
+        """Returns the joint-space damping, stiffness and friction over a step, and all forces without the control."""
         motion, elements = self.motion, self.elements
         damping, stiffness = motion.model.damping, motion.model.stiffness
         for force in elements:
@@ -209,9 +211,12 @@ class TreeStep(StepData):
     def reaction(
         self, force, resistance: Resistance | None = None, f_ext: ExternalForces = None
     ) -> Reaction | None:
-        """What the contact law of the model does where all other forces are these; None where it has none.
+        """Returns the reaction of the contact model, or None if the model has no contact model.
 
-        - `resistance`: what resists along the joints in the step that is being made, if one is.
+        Args:
+          force: All other generalized forces.
+          resistance: Damping, stiffness and friction of the current step, if any.
+          f_ext: External wrenches on bodies.
         """
         motion, system = self.motion, self.system
         law = contact_law(motion.model)
@@ -236,14 +241,16 @@ class TreeStep(StepData):
     # Bearings.
 
     def loaded(self, step=None, f_ext: ExternalForces = None) -> TreeStep:
-        """The same with the dry friction that the bearings have under their loads here.
+        """Returns the step data with the dry friction of bearings under their loads.
 
-        - `step`: as for `accelerated`.
+        Args:
+          step: As for `accelerated`.
+          f_ext: External wrenches on bodies.
         """
         bearings = bearings_of(self.motion.model)
         if not bearings:
             return self
-        # What does not depend on the friction is worked out before it is searched for.
+        # The search for the friction repeats only what depends on it.
         motion = prepared(self.motion.computed("twists", "world_frames"))
 
         def rubbing(friction) -> TreeStep:
@@ -257,7 +264,7 @@ class TreeStep(StepData):
         return rubbing(friction_under_load(bearings, motion, wrenches))
 
     def wrenches(self, moved: Moved, f_ext: ExternalForces = None) -> Float[Array, "nb 6"]:
-        """What the joints transmit. What force elements and constraints do to bodies is counted, what acts along joints not."""
+        """Returns the wrenches that the joints transmit, including force elements on bodies, constraints and contacts."""
         motion = self.motion
         acting = jnp.zeros((motion.model.nb, 6), motion.q.dtype)
         if moved.multipliers.size:
@@ -310,7 +317,7 @@ def _answer(here: TreeStep, step) -> Accelerated:
     return Accelerated(found.acceleration, here.own_after(v, step), unsolved)
 
 
-#: Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
+#: A compiled function of its own, so that stages of a scheme and further simulations of the model share one trace.
 _compiled_answer = eqx.filter_jit(_answer)
 
 
@@ -330,7 +337,7 @@ def _solved(known, force, armature):
 
 
 class Moved(NamedTuple):
-    """How a model moves: its acceleration, the multipliers of its constraints, and what its contact law does, if it has one."""
+    """The acceleration, the multipliers of constraints, and the reaction of the contact model, if any."""
 
     acceleration: Float[Array, "nv"]
     multipliers: Float[Array, "m"]

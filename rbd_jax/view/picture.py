@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .._core.figures import ALARM, missing
+from .._core.errors import missing_package
+from .._core.figures import ALARM
 
 
 def stamped(picture: np.ndarray, text: str) -> np.ndarray:
@@ -33,6 +34,6 @@ def _font(size: int):
         import matplotlib
         from PIL import ImageFont
     except ImportError:
-        raise missing("matplotlib", "pictures") from None
+        raise missing_package("matplotlib", "pictures") from None
 
     return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)

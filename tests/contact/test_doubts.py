@@ -86,3 +86,20 @@ def test_a_search_that_ends_without_forces_is_told(made):
     paths = [rbd.rollout(model, start, dt=0.005, steps=4) for start in starts]
     assert [rbd.Result(int(path.code)).name for path in paths] == ["SUCCESS", "CONTACTS_UNSOLVED"]
     assert paths[1].failed_step == 2 and np.isfinite(paths[1].q).all()
+
+
+class Doubtful(rbd.LieEuler):
+    """A scheme whose code is known before the step."""
+
+    def step(self, here, memory, dt):
+        new, memory, _ = super().step(here, memory, dt)
+        return new, memory, np.int32(rbd.Result.CONTACTS_UNSOLVED)
+
+
+def test_a_warning_of_a_scheme_keeps_the_states():
+    model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    path = rbd.rollout(model, start, dt=0.01, steps=3, scheme=Doubtful())
+    assert path.code == rbd.Result.CONTACTS_UNSOLVED and path.failed_step == 0
+    np.testing.assert_array_equal(
+        path.q, rbd.rollout(model, start, dt=0.01, steps=3, scheme=rbd.LieEuler()).q
+    )

@@ -190,7 +190,7 @@ def test_more_events_than_are_looked_for_are_told():
 
 
 def test_where_nothing_may_touch():
-    """The law does nothing, and any scheme will do."""
+    """Without candidate pairs the contact model has no effect, and every scheme supports it."""
     free, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     under = rbd.attach(free, rbd.contact.Hard())
     run = lambda model, scheme: rbd.rollout(model, start, dt=0.01, steps=3, scheme=scheme).q

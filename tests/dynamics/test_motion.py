@@ -155,7 +155,7 @@ def test_a_tree_of_arrays(motion):
 
 
 def test_a_motion_stays_as_it_is(motion):
-    """What is asked for is not kept, and what was worked out is not worked out again."""
+    """Reading a property stores nothing, and `computed` does not compute a stored property again."""
     before = jax.tree.structure(motion)
     assert motion.twists.shape == (3, 6) and jax.tree.structure(motion) == before
     with pytest.raises(AttributeError):
