@@ -14,22 +14,46 @@ from .array import times
 from .platform import is_cpu
 
 
-def solve_positive(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
+@jax.tree_util.register_static
+class Pattern:
+    """Where a symmetric matrix may be other than zero; known while a function is traced."""
+
+    def __init__(self, mask: np.ndarray):
+        self.mask = mask
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Pattern) and np.array_equal(self.mask, other.mask)
+
+    def __hash__(self) -> int:
+        return hash(self.mask.tobytes())
+
+
+def solve_positive(
+    matrix: Float[Array, "n n"], x: Float[Array, "n"], pattern: Pattern | None = None
+) -> Float[Array, "n"]:
     """`A⁻¹ x` of a positive definite A."""
     return lax.custom_linear_solve(
-        lambda y: times(matrix, y), x, lambda _, x: apply_inverse(matrix, x), symmetric=True
+        lambda y: times(matrix, y), x, lambda _, x: apply_inverse(matrix, x, pattern), symmetric=True
     )
 
 
-def apply_inverse(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
+def apply_inverse(
+    matrix: Float[Array, "n n"], x: Float[Array, "n"], pattern: Pattern | None = None
+) -> Float[Array, "n"]:
     """`A⁻¹ x` of a positive definite A, by Cholesky's factors of A scaled to a unit diagonal; not for differentiating.
 
     On a CPU this is two loops, in place of calls to LAPACK: these cost more than what they do for matrices this small, and a loop
     over samples with a call in it is not compiled as one piece. Where A is not positive definite the result is not finite.
+
+    - `matrix`: of A the lower triangle is read.
+    - `pattern`: where A is not zero. Columns are eliminated from the last to the first, by which the factors of a matrix with the
+      pattern of a tree have that pattern too; a kernel computes nothing of what is zero.
     """
+    if pattern is not None:
+        matrix = jnp.where(pattern.mask, matrix, 0)
     scale = lax.rsqrt(jnp.diagonal(matrix))
     scaled, x = matrix * scale[:, None] * scale[None, :], x * scale
-    solved = _by_loops(scaled, x) if is_cpu() else _by_library(scaled, x)
+    solved = _by_loops(scaled[::-1, ::-1], x[::-1])[::-1] if is_cpu() else _by_library(scaled, x)
     return scale * solved
 
 

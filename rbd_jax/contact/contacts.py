@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from .._core.arguments import configuration, takes
-from .._core.array import cross, dot, gather, is_known, matmul, matvec, transpose, with_precision
+from .._core.array import cross, dot, gather, matmul, matvec, transpose, with_precision
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames
@@ -39,6 +39,7 @@ class Contacts(eqx.Module):
     - `shapes`: the names of the pairs.
     - `condim`: in how many directions each acts.
     - `force`: what the first shape does there to the second, `[f; n]` in the frame of the contact; None where nobody asked.
+    - `of_pair`: `pair`, where it is the same in all configurations; otherwise None.
     - `lost`: how many that act are not among them, where their number is bounded; None where it is not.
 
     >>> robot = rbd.load("quadruped")
@@ -59,6 +60,7 @@ class Contacts(eqx.Module):
     condim: tuple[int, ...] = eqx.field(static=True)
     force: Float[Array, "*batch n 6"] | None = None
     lost: Int[Array, "*batch"] | None = None
+    of_pair: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     @property
     def normal(self) -> Float[Array, "*batch n 3"]:
@@ -95,13 +97,15 @@ def contacts(model: Model, q: Float[Array, "nq"]) -> Contacts:
 def contacts_of(motion: Motion, most: int | None = None, pairs: int | None = None) -> Contacts:
     """`contacts` of a model in motion.
 
-    - `most`: so many of those that act, the deepest, of each number of dimensions.
-    - `pairs`: so many pairs of shapes of each two kinds are looked at, those whose bounding spheres are nearest.
+    Args:
+      motion: The model in motion.
+      most: The maximum number of active contacts, of each number of axes: all but the deepest are put infinitely far away.
+      pairs: The maximum number of pairs of shapes of each two kinds, those whose bounding spheres are nearest.
     """
     if (known := motion.known(f"{most} contacts of {pairs} pairs")) is not None:
         return known
     found = _found(motion, pairs)
-    return found if most is None else _deepest(found, most)
+    return found if most is None else _bounded_to(found, most)
 
 
 def with_contacts(motion: Motion, most: int | None = None, pairs: int | None = None) -> Motion:
@@ -111,9 +115,25 @@ def with_contacts(motion: Motion, most: int | None = None, pairs: int | None = N
     )
 
 
-def _deepest(found: Contacts, most: int) -> Contacts:
-    order, there = [], []
+def _bounded_to(found: Contacts, most: int) -> Contacts:
+    """Returns the contacts, of which at most so many of each number of axes act, and counts the others."""
     lost = jnp.zeros((), int) if found.lost is None else found.lost
+    kept = np.ones(len(found.condim), bool)
+    for size in sorted(set(found.condim)):
+        own = np.array(found.condim) == size
+        if own.sum() <= most:
+            continue
+        acts = found.active & own
+        beyond = jnp.maximum(jnp.sum(acts) - most, 0)
+        over = jnp.where(acts, found.distance - found.margin, jnp.inf)
+        few = lax.cond(beyond > 0, lambda over: _among_least(over, most), jnp.isfinite, over)
+        kept, lost = kept & jnp.where(own, few | ~acts, True), lost + beyond
+    return replace(found, distance=jnp.where(kept, found.distance, jnp.inf), lost=lost)
+
+
+def deepest(found: Contacts, most: int) -> Contacts:
+    """Returns that many contacts of each number of axes, at most: those that act, beginning with the deepest, and others."""
+    order, there = [], []
     for size in sorted(set(found.condim)):
         own = np.flatnonzero(np.array(found.condim) == size)
         if len(own) <= most:
@@ -124,13 +144,20 @@ def _deepest(found: Contacts, most: int) -> Contacts:
         chosen, count = _least(gather(over, own), most)
         order.append(jnp.asarray(own)[chosen])
         there.append(np.arange(most) < count)
-        lost = lost + jnp.sum(found.active[own]) - count
     if not order:
-        return replace(found, lost=lost)
+        return found
     rows, there = jnp.concatenate(order), jnp.concatenate(there)
     kept = jax.tree.map(lambda leaf: leaf[rows], replace(found, lost=None))
     condim = tuple(size for size, part in zip(sorted(set(found.condim)), order) for _ in range(len(part)))
-    return replace(kept, distance=jnp.where(there, kept.distance, jnp.inf), condim=condim, lost=lost)
+    return replace(
+        kept, distance=jnp.where(there, kept.distance, jnp.inf), condim=condim, lost=found.lost, of_pair=None
+    )
+
+
+def _among_least(values: Float[Array, "n"], most: int) -> Bool[Array, "n"]:
+    """Returns which values are among the least, as many as `most`."""
+    chosen, count = _least(values, most)
+    return jnp.any((chosen == np.arange(len(values))[:, None]) & (np.arange(most) < count), axis=1)
 
 
 def _least(values: Float[Array, "n"], most: int) -> tuple[Int[Array, "most"], Int[Array, ""]]:
@@ -194,6 +221,7 @@ def _found(motion: Motion, most: int | None) -> Contacts:
         tuple((shapes[pair.first].name, shapes[pair.second].name) for pair in pairs),
         tuple(dims),
         lost=None if most is None else lost,
+        of_pair=tuple(pair.tolist()) if isinstance(pair, np.ndarray) else None,
     )
 
 
@@ -264,8 +292,8 @@ def joined(first: Contacts, *others: Contacts) -> Contacts:
     """All of them, one after the other, in one precision."""
     for other in others:
         count = len(first.shapes)
-        moved = replace(other, pair=other.pair + count, lost=None, shapes=(), condim=())
-        own = replace(first, lost=None, shapes=(), condim=())
+        moved = replace(other, pair=other.pair + count, lost=None, shapes=(), condim=(), of_pair=None)
+        own = replace(first, lost=None, shapes=(), condim=(), of_pair=None)
         leaves = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), own, moved)
         condim, shapes = first.condim + other.condim, first.shapes + other.shapes
         first = replace(leaves, lost=first.lost, condim=condim, shapes=shapes)
@@ -306,7 +334,7 @@ def point_jacobians(
 
 def of_pairs(found: Contacts, values: Shaped[Array, "pairs *k"]) -> Shaped[Array, "n *k"]:
     """What each pair of shapes has, for each contact."""
-    return gather(values, np.asarray(found.pair)) if is_known(found.pair) else values[found.pair]
+    return values[found.pair] if found.of_pair is None else gather(values, np.array(found.of_pair, int))
 
 
 def columns_that_move(model: Model, bodies: np.ndarray) -> np.ndarray:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.array import gather_or_zero, matmul, times, transpose, with_precision
+from .._core.array import matmul, times, transpose, with_precision
+from .._core.branches import only_if
+from .._core.positive import Pattern
 from ..constraints.closure import Closure, reduced_inertia
 from ..constraints.evaluate import matrix_of
 from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
-from .contacts import contacts_of, with_contacts
+from .contacts import contacts_of, deepest, with_contacts
+from .groups import Group, contact_groups, together
 from .law import ContactLaw, Reaction
+from .on_bodies import OnBodies
 from .soft_rows import (
     Hold,
     Mobilities,
@@ -28,12 +33,13 @@ from .soft_rows import (
     held_tendons,
     joint_rows,
     mobilities,
+    near_enough,
     pushes,
     tendon_rows,
 )
 from .softness import stop_numbers
 from .solvers.soft import Problem, Solution, solve_soft
-from .solvers.terms import Term
+from .solvers.terms import Skipped, Term
 
 
 class ConvexLaw(ContactLaw):
@@ -64,7 +70,7 @@ class ConvexLaw(ContactLaw):
         return contacts_of(motion, self.most, self.pairs).lost if bounded else None
 
     def solved(self, posed: Posed, guess: Float[Array, "n"] | None) -> Solution:
-        """The solution of the problem, or what the law makes of it."""
+        """Returns the solution of the problem, or what the law makes of it."""
         return solve_soft(posed.problem(posed.pushes), guess)
 
     def prepared(self, model: Model) -> Prepared:
@@ -75,11 +81,13 @@ class ConvexLaw(ContactLaw):
         own = with_precision(prepared, dtype)
         hold = self.hold(model, dtype, step)
         found = contacts_of(motion, self.most, self.pairs)
-        groups = {size: np.flatnonzero(np.array(found.condim) == size) for size in sorted(set(found.condim))}
         ratio = self.impratio.astype(dtype)
+        groups = contact_groups(motion, found, self.most)
+        # Rows of contacts that are apart are neither computed nor searched.
+        acts = [jnp.any(near_enough(group.contacts, hold)) for group in groups]
         others: list[Term] = []
         if self.limits or self.friction:
-            others.append(joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction))
+            others += joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction)
             if held_tendons(model):
                 others.append(tendon_rows(motion, own.tendons, own.give, hold, self.limits, self.friction))
         inertia = _held(motion)
@@ -91,39 +99,86 @@ class ConvexLaw(ContactLaw):
         acting = free.force(inertia)
         if resisting is not None:
             inertia = inertia + resisting
+        pattern = _pattern(model, groups) if within is None else None
 
-        def problem(asked: Pushes) -> Problem:
+        def problem(asked: tuple[Pushes, ...]) -> Problem:
             touching = [
-                contact_term(asked, found.friction, of, size, self.cone, ratio) for size, of in groups.items()
+                Skipped(only_if(act, partial(contact_term, group, push, self.cone, ratio)), act)
+                for act, group, push in zip(acts, groups, asked)
             ]
-            terms = touching + others
+            terms = _terms(motion, groups, touching) + others
             if within is not None:
                 terms = [term.along(within.jacobian, within.bias) for term in terms]
-            return Problem(inertia, acting, tuple(terms))
+            return Problem(inertia, acting, tuple(terms), pattern)
 
-        posed = Posed(motion, pushes(motion, found, own.give, hold), hold, within, problem)
+        held = tuple(
+            only_if(act, partial(pushes, motion, group, own.give, hold)) for act, group in zip(acts, groups)
+        )
+        posed = Posed(motion, tuple(groups), held, hold, within, problem)
         solution = self.solved(posed, guess)
         # And not from the forces of the rows: those that hardly give way multiply the rounding of what they miss.
         force = times(inertia, solution.acceleration) - acting
+        touching = together(groups, _forces(groups, solution.forces), found)
+        if self.most is not None:
+            touching = deepest(touching, self.most)
         return Reaction(
             force,
-            found,
-            _in_order(len(found.condim), groups, solution.forces, dtype),
+            replace(touching, force=None),
+            touching.force,
             solution.acceleration,
             solution.steps,
             solution.converged,
         )
 
 
+def _terms(motion: Motion, groups: list[Group], terms: list[Term]) -> list[Term]:
+    """Returns the terms of groups of contacts as functions of the model's acceleration."""
+    on_bodies = [(term, group.end) for group, term in zip(groups, terms) if group.end is not None]
+    found = [term for group, term in zip(groups, terms) if group.end is None]
+    if on_bodies:
+        parts, ends = zip(*on_bodies)
+        found.append(OnBodies.of(motion, parts, ends))
+    return found
+
+
+def _forces(groups: list[Group], forces: tuple) -> list[Array]:
+    """Returns the forces of each group, from those of the terms of `_terms`."""
+    apart = iter(forces)
+    own = {k: next(apart) for k, group in enumerate(groups) if group.end is None}
+    if len(own) < len(groups):
+        on_bodies = iter(next(apart))
+        own |= {k: next(on_bodies) for k, group in enumerate(groups) if group.end is not None}
+    return [own[k] for k in range(len(groups))]
+
+
+def _pattern(model: Model, groups: list[Group]) -> Pattern | None:
+    """Returns where the Hessian may be other than zero; None if that can be everywhere."""
+    if (
+        model.constraints
+        or held_tendons(model)
+        or not model.topology.columns_are_v
+        or any(group.end is None for group in groups)
+    ):
+        return None
+    supports = model.topology.tree.supports
+    return Pattern(supports | supports.T)
+
+
 class Posed(NamedTuple):
-    """What a law is asked: the model in motion, what its contacts share, how they are held, how it moves with a few variables if
-    it does, and the problem that comes of contacts, which may be asked for more than how they are held."""
+    """What a law solves.
+
+    - `motion`: the model in motion, `within` how it moves with a few variables, if it does.
+    - `groups`, `pushes`: its contacts, and how they are held.
+    - `hold`: how rows are held.
+    - `problem`: the problem for given pushes.
+    """
 
     motion: Motion
-    pushes: Pushes
+    groups: tuple[Group, ...]
+    pushes: tuple[Pushes, ...]
     hold: Hold
     within: Closure | None
-    problem: Callable[[Pushes], Problem]
+    problem: Callable[[tuple[Pushes, ...]], Problem]
 
 
 class Prepared(eqx.Module):
@@ -147,13 +202,3 @@ def _held(motion):
     heavy = HOLD if motion.q.dtype == jnp.float64 else HOLD**0.5
     weight = heavy * jnp.max(jnp.diagonal(inertia)) / jnp.maximum(jnp.sum(g**2, axis=1), 1e-12)
     return inertia + matmul(transpose(g), weight[:, None] * g)
-
-
-def _in_order(count: int, groups: dict[int, np.ndarray], forces, dtype) -> Float[Array, "n 6"]:
-    """The forces of all contacts in their order, from those of each size."""
-    order = np.argsort(np.concatenate([np.zeros(0, int), *groups.values()]), kind="stable")
-    padded = [
-        jnp.pad(given[:, None] if size == 1 else given, ((0, 0), (0, 6 - size)))
-        for size, given in zip(groups, forces)
-    ]
-    return gather_or_zero(jnp.concatenate([jnp.zeros((0, 6), dtype), *padded]), order)

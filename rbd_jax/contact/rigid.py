@@ -94,23 +94,25 @@ class Rigid(ConvexLaw):
         return WithinStep(*(jnp.asarray(x, dtype) for x in (step, self.stabilization, smoothing)))
 
     def solved(self, posed, guess):
-        motion, own = posed.motion, posed.pushes
-        free = solve_positive(*posed.problem(own)[:2])
+        motion = posed.motion
+        free = solve_positive(*posed.problem(posed.pushes)[:2])
         if guess is not None:
             guess = guess + PRESSED * (free - guess)
         stopped = super().solved(posed, guess)
         if self.restitution is None:
             return stopped
         hold: WithinStep = posed.hold  # pyright: ignore[reportAssignmentType]
-        coming = own.velocity[:, 0]
-        e = self.restitution.astype(coming.dtype)
-        back = -(1 + e) * coming / hold.step
-        # What would not be reached within the step is not hit: it is asked for less than to stop.
-        hits = own.there & (coming < 0) & (own.wanted > 0) & (e > 0)
-        asked = own._replace(wanted=jnp.where(hits, jnp.maximum(own.wanted, back), own.wanted))
-        parted = solve_soft(posed.problem(asked), stopped.acceleration)
+        e, asked, hit = self.restitution.astype(motion.q.dtype), [], jnp.zeros((), bool)
+        for push in posed.pushes:
+            coming = push.velocity[:, 0]
+            back = -(1 + e) * coming / hold.step
+            # What would not be reached within the step is not hit: it is asked for less than to stop.
+            hits = push.there & (coming < 0) & (push.wanted > 0) & (e > 0)
+            asked.append(push._replace(wanted=jnp.where(hits, jnp.maximum(push.wanted, back), push.wanted)))
+            hit = hit | jnp.any(hits)
+        parted = solve_soft(posed.problem(tuple(asked)), stopped.acceleration)
         # Where nothing is hit both are one, and what they differ by is rounding, of which nothing should be asked.
-        parted = jax.tree.map(lambda a, b: jnp.where(jnp.any(hits), b, a), stopped, parted)
+        parted = jax.tree.map(lambda a, b: jnp.where(hit, b, a), stopped, parted)
         # Where several contacts and friction play together, such a law may make energy.
         turning, inertia = turning_rates(motion), composite_rigid_body(motion)
 

@@ -26,9 +26,10 @@ from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
-from .contacts import Contacts, columns_that_move, contact_jacobian, of_pairs, point_jacobians
+from .contacts import Contacts, columns_that_move, of_pairs, point_jacobians
+from .groups import Group
 from .massless import centers_of_mass
-from .solvers.terms import Coordinates, EllipticCones, Pyramids, Rows, Term
+from .solvers.terms import Cones, Coordinates, EllipticCones, Pyramids, Rows, Term
 
 
 #: What impedances, and what is divided by, are kept from being: MuJoCo's.
@@ -176,16 +177,16 @@ LEAST_FRICTION = 1e-5
 
 
 class Pushes(NamedTuple):
-    """What all rows of a contact share.
+    """How the contacts of a group move and how they are held.
 
-    - `jacobian`: of the motions along and about its axes, as many as the contacts act along (n, d, nv), and `velocity` and
-      `drift` by that (n, d).
+    - `rows`: the velocities of the contacts by the group's unknowns, `velocity` what they are, and `drift` their rates of change
+      without accelerations.
     - `wanted`: the reference acceleration along the normal, `damping` across it.
     - `give`: about how much the bodies give way.
-    - `impedance`: where a contact is not there, it does nothing: `there`.
+    - `impedance`: where a contact is not `there`, it does nothing.
     """
 
-    jacobian: Float[Array, "n d nv"]
+    rows: Float[Array, "n d k"]
     velocity: Float[Array, "n d"]
     drift: Float[Array, "n d"]
     wanted: Float[Array, "n"]
@@ -195,20 +196,27 @@ class Pushes(NamedTuple):
     there: Bool[Array, "n"]
 
 
-def pushes(motion: Motion, found: Contacts, give: Mobilities, hold: Hold) -> Pushes:
-    """Of contacts of a model in motion."""
-    j = contact_jacobian(motion, found, max(found.condim, default=1))
-    v = motion.v
-    # Velocities of floating bodies are along the world's axes, and of what rows accelerate by without `a` nothing else is taken.
-    velocity, drift = (jnp.sum(j * x[None, None], axis=2) for x in (v, turning_rates(motion)))
-    there = hold.near(found.distance - found.margin)
+def near_enough(found: Contacts, hold: Hold) -> Bool[Array, "n"]:
+    """Returns which contacts may exert a force."""
+    return hold.near(found.distance - found.margin)
+
+
+def pushes(motion: Motion, group: Group, give: Mobilities, hold: Hold) -> Pushes:
+    """Returns how the contacts of a group move and how they are held."""
+    found, rows = group.contacts, group.rows(motion)
+    # Velocities of floating bodies are along the world's axes; rows accelerate by nothing else without `a`.
+    velocity, drift = (
+        jnp.sum(rows * group.unknown(motion, x)[None, None], axis=2)
+        for x in (motion.v, turning_rates(motion))
+    )
+    there = near_enough(found, hold)
     depth = jnp.where(there, found.distance - found.margin, 0)
     soft = hold.softness(depth, found.solref, found.solimp)
     wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
     ends = found.bodies(motion.model)
     first, second = (gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1))
     both = of_pairs(found, first + second)
-    return Pushes(j, velocity, drift, wanted, soft.damping, both, soft.impedance, there)
+    return Pushes(rows, velocity, drift, wanted, soft.damping, both, soft.impedance, there)
 
 
 def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
@@ -217,25 +225,22 @@ def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], the
     return jnp.where(there, 1 / r, 0)
 
 
-def contact_term(
-    own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, size: int, cone: str, ratio
-) -> Term:
-    """Contacts that act in as many dimensions, those numbered `of`. Across the normal they are `ratio` times stiffer."""
-    parts = {name: gather(leaf, of) for name, leaf in own._asdict().items() if name != "there"}
-    own = Pushes(**parts, there=own.there[of])
+def contact_term(group: Group, own: Pushes, cone: str, ratio: Float[Array, ""]) -> Rows | Cones:
+    """Returns the term of a group of contacts. Across the normal the contacts are `ratio` times stiffer."""
+    rows, size = own.rows, group.size
     if size == 1:
         stiffness = stiffness_of(own.give, own.impedance, own.there)
-        return Rows.one_sided(own.jacobian[:, 0], own.wanted - own.drift[:, 0], stiffness)
-    mu = at_least(gather(friction, of)[:, : size - 1], LEAST_FRICTION)
-    across = -own.damping[:, None] * own.velocity[:, 1:size]
-    wanted = jnp.concatenate([own.wanted[:, None], across], axis=1) - own.drift[:, :size]
+        return Rows.one_sided(rows[:, 0], own.wanted - own.drift[:, 0], stiffness)
+    mu = at_least(group.contacts.friction[:, : size - 1], LEAST_FRICTION)
+    across = -own.damping[:, None] * own.velocity[:, 1:]
+    wanted = jnp.concatenate([own.wanted[:, None], across], axis=1) - own.drift
     if cone == "pyramidal":
         first = stiffness_of(own.give * (1 + mu[:, 0] ** 2), own.impedance, own.there)
         # Softer by how much the first edge is, so that the pyramid is about as stiff as the cone.
-        return Pyramids(own.jacobian[:, :size], wanted, mu, first * ratio / (2 * mu[:, 0] ** 2))
+        return Pyramids(rows, wanted, mu, first * ratio / (2 * mu[:, 0] ** 2))
     normal = stiffness_of(own.give, own.impedance, own.there)[:, None]
     stiffness = jnp.concatenate([normal, normal * ratio * (mu / mu[:, :1]) ** 2], axis=1)
-    return EllipticCones(own.jacobian[:, :size], wanted, mu, stiffness, mu[:, 0] / jnp.sqrt(ratio))
+    return EllipticCones(rows, wanted, mu, stiffness, mu[:, 0] / jnp.sqrt(ratio))
 
 
 class StopNumbers(eqx.Module):
@@ -253,16 +258,20 @@ def joint_rows(
     hold: Hold,
     limits: bool,
     friction: bool,
-) -> Coordinates:
-    """The stops of joints, below and above, and their dry friction."""
+) -> list[Term]:
+    """Returns the terms of the limits of joints, below and above, and of their dry friction."""
     model = motion.model
     none, entries = jnp.full(1, jnp.inf, motion.q.dtype), limited_entries(model)
     of_dofs = lambda given: gather(jnp.concatenate([given, none]), entries)
     ends = (of_dofs(model.lower), of_dofs(model.upper)) if limits else None
     rubs = model.friction if friction else None
     rows = _stops(of_dofs(motion.q), motion.v, ends, rubs, own, give.dof, hold)
+    return [_of_dofs(own) for own in (rows[:2], rows[2:]) if own] if limits else [_of_dofs(rows)]
+
+
+def _of_dofs(rows: list[tuple]) -> Coordinates:
     sign, *rest = zip(*rows)
-    return Coordinates(jnp.asarray(sign, motion.q.dtype)[:, None], *map(jnp.stack, rest))
+    return Coordinates(jnp.asarray(sign, rest[0][0].dtype)[:, None], *map(jnp.stack, rest))
 
 
 def tendon_rows(

@@ -18,17 +18,21 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..._core.array import times
 from ..._core.derivatives import custom_jvp
-from ..._core.positive import apply_inverse, solve_positive
+from ..._core.positive import Pattern, apply_inverse, solve_positive
 from ...optimize.implicit import remembered
 from .terms import Term
 
 
 class Problem(NamedTuple):
-    """The problem: M, f, and what there is beside them."""
+    """The problem: M, f, and what there is beside them.
+
+    - `pattern`: where the Hessian is not zero; None if that is not known.
+    """
 
     inertia: Float[Array, "n n"]
     force: Float[Array, "n"]
     terms: tuple[Term, ...]
+    pattern: Pattern | None = None
 
 
 class Solution(NamedTuple):
@@ -57,7 +61,7 @@ def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solu
     >>> print(rbd.contact.solvers.solve_soft(falling).acceleration)
     [ 0.    -4.905]
     """
-    start = solve_positive(*lax.stop_gradient(problem[:2])) if guess is None else guess
+    start = solve_positive(*lax.stop_gradient(problem[:2]), problem.pattern) if guess is None else guess
     a, steps, converged = _solution(problem, lax.stop_gradient(start))
     return Solution(a, tuple(term.force(_miss(term, a)) for term in problem.terms), steps, converged)
 
@@ -88,7 +92,7 @@ class _At(NamedTuple):
 
     @staticmethod
     def of(problem: Problem, a, misses, momentum) -> _At:
-        pushed = (term.pushed(term.force(miss)) for term, miss in zip(problem.terms, misses))
+        pushed = (term.push(miss) for term, miss in zip(problem.terms, misses))
         return _At(a, misses, momentum, momentum - problem.force - sum(pushed, jnp.zeros_like(a)))
 
 
@@ -99,10 +103,11 @@ def _search(problem: Problem, start):
     ones lead to where they end.
     """
     softer = jnp.array((1.0, *SOFTER), start.dtype)
+    problem = problem._replace(terms=tuple(term.acting() for term in problem.terms))
 
     def stage(state):
         a, number, steps, _ = state
-        given = Problem(*problem[:2], tuple(term.softened(softer[number]) for term in problem.terms))
+        given = problem._replace(terms=tuple(term.softened(softer[number]) for term in problem.terms))
         a, count, converged = _newtons(given, a)
         return a, number + 1, steps + count, converged & ((number == 0) | (number == len(SOFTER)))
 
@@ -119,13 +124,12 @@ def _newtons(problem: Problem, start):
 
     def step(state):
         at, count, _ = state
-        bends = [term.bend(miss) for term, miss in zip(problem.terms, at.misses)]
-        p = -_apply_inverse(problem, bends, at.gradient)
+        p = -_apply_inverse(problem, at.misses, at.gradient)
         decrease = -jnp.sum(at.gradient * p)
         mp = times(problem.inertia, p)
         rows = [term.rows(p) for term in problem.terms]
         t = _length(problem, at, p, mp, rows, decrease)
-        misses = tuple(miss + t * row for miss, row in zip(at.misses, rows))
+        misses = jax.tree.map(lambda miss, row: miss + t * row, at.misses, tuple(rows))
         at = _At.of(problem, at.a + t * p, misses, at.momentum + t * mp)
         size = jnp.sum(at.a * at.momentum) + driven
         # A bound, or nearly, of what the next step would decrease.
@@ -158,9 +162,8 @@ def _length(problem: Problem, start: _At, p, mp, rows, decrease):
     def slope(t):
         first, second = offset + t * curvature, curvature
         for term, miss, row in zip(problem.terms, start.misses, rows):
-            at = miss + t * row
-            first = first - jnp.sum(term.force(at) * row)
-            second = second + jnp.sum(row * term.turned(term.bend(at), row))
+            own = term.slope(miss, row, t)
+            first, second = first + own[0], second + own[1]
         return first, second
 
     def step(at):
@@ -182,27 +185,28 @@ def _length(problem: Problem, start: _At, p, mp, rows, decrease):
 
 
 def _miss(term: Term, a):
-    return term.rows(a) - term.reference
+    return jax.tree.map(jnp.subtract, term.rows(a), term.reference)
 
 
 def _gradient(problem: Problem, a):
-    pushed = sum((term.pushed(term.force(_miss(term, a))) for term in problem.terms), jnp.zeros_like(a))
+    pushed = sum((term.push(_miss(term, a)) for term in problem.terms), jnp.zeros_like(a))
     return times(problem.inertia, a) - problem.force - pushed
 
 
 def _newton(problem: Problem, a, g):
     """`H⁻¹ g`, `H = M + Jᵀ s'' J` at `a`. Differentiated it is by what H does, and not by how it is put together."""
-    bends = [term.bend(_miss(term, a)) for term in problem.terms]
+    misses = [_miss(term, a) for term in problem.terms]
+    bends = [term.bend(miss) for term, miss in zip(problem.terms, misses)]
 
     def apply(x):
         pushed = (term.pushed(term.turned(bend, term.rows(x))) for term, bend in zip(problem.terms, bends))
         return sum(pushed, times(problem.inertia, x))
 
-    return lax.custom_linear_solve(apply, g, lambda _, g: _apply_inverse(problem, bends, g), symmetric=True)
+    return lax.custom_linear_solve(apply, g, lambda _, g: _apply_inverse(problem, misses, g), symmetric=True)
 
 
-def _apply_inverse(problem: Problem, bends, g):
+def _apply_inverse(problem: Problem, misses, g):
     matrix = problem.inertia
-    for term, bend in zip(problem.terms, bends):
-        matrix = term.curved(matrix, bend)
-    return apply_inverse(matrix, g)
+    for term, miss in zip(problem.terms, misses):
+        matrix = term.stiffened(matrix, miss)
+    return apply_inverse(matrix, g, problem.pattern)

@@ -1,18 +1,16 @@
-"""What soft constraints cost: terms of a convex function of the acceleration.
+"""Costs of soft constraints: convex functions of the acceleration.
 
-Each term has rows `J a`, which should be as large as the `reference` r, and costs `s(J a - r)`: a parabola of stiffness D where
-the row is held, beyond the force that it can exert a line. The force is `-s'`, and where `s''` is not zero the row is held.
-Stiffness zero is a row that does nothing.
+A term has rows `J a` and a `reference` r, and costs `s(J a - r)`. The cost of a row is a parabola of stiffness D as long as the
+row's force is below its limits, and a line beyond. The force of a row is `-s'`; a row with zero stiffness has no effect.
 
-Products are written as sums, and `Jᵀ s'' J` as a loop over what acts: a product of matrices is a call to a library on a CPU, by
-which a loop over samples falls apart.
+Products are sums over entries instead of `dot_general`, which on a CPU is a library call that splits a loop over samples.
 """
 
 from __future__ import annotations
 
 import abc
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,46 +19,117 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..._core.array import matmul, matvec
+from ..._core.branches import only_if
 
 
 class Term(eqx.Module):
-    """Rows of one kind, and what they cost. Forces and misses of a term are of one shape, `*k`."""
+    """Rows of one kind and their cost.
+
+    Forces and misses (`J a - r`) of a term have the structure of `reference`: an array of shape `*k`, or a tuple of arrays.
+    """
 
     if TYPE_CHECKING:
-        reference: Array  # fields of every kind, in their own places
+        reference: Any  # subclasses declare these fields in their own order
         stiffness: Array
 
     @abc.abstractmethod
-    def rows(self, a: Float[Array, "n"]) -> Float[Array, "*k"]:
-        """`J a`."""
+    def rows(self, a: Float[Array, "n"]) -> Any:
+        """Returns `J a`."""
 
     @abc.abstractmethod
-    def pushed(self, force: Float[Array, "*k"]) -> Float[Array, "n"]:
-        """`Jᵀ f`."""
+    def pushed(self, force: Any) -> Float[Array, "n"]:
+        """Returns `Jᵀ f`."""
 
     @abc.abstractmethod
-    def force(self, miss: Float[Array, "*k"]) -> Float[Array, "*k"]:
-        """`-s'`, where the rows miss the reference by so much."""
+    def force(self, miss: Any) -> Any:
+        """Returns `-s'` at a miss."""
 
     @abc.abstractmethod
-    def bend(self, miss: Float[Array, "*k"]) -> Array:
-        """`s''`: of each row, or the matrix of each contact."""
+    def bend(self, miss: Any) -> Any:
+        """Returns `s''` at a miss: a number for each row, or a matrix for each contact."""
 
     @abc.abstractmethod
-    def turned(self, bend: Array, rows: Float[Array, "*k"]) -> Float[Array, "*k"]:
-        """`s'' J p` for `rows` = J p."""
+    def turned(self, bend: Any, rows: Any) -> Any:
+        """Returns `s'' J p` for `rows` = J p."""
 
     @abc.abstractmethod
-    def curved(self, matrix: Float[Array, "n n"], bend: Array) -> Float[Array, "n n"]:
-        """The matrix and `Jᵀ s'' J`. It is not for differentiating."""
-
-    def softened(self, share: Float[Array, ""]) -> Term:
-        """The same with so much of its stiffness."""
-        return eqx.tree_at(lambda term: term.stiffness, self, self.stiffness * share)
+    def curved(self, matrix: Float[Array, "n n"], bend: Any) -> Float[Array, "n n"]:
+        """Adds `Jᵀ s'' J` to the lower triangle of a matrix, and only there. Do not differentiate it."""
 
     @abc.abstractmethod
     def along(self, jacobian: Float[Array, "n m"], bias: Float[Array, "n"]) -> Term:
-        """The same of other unknowns b, of which `a = jacobian b + bias`."""
+        """Returns the term as a function of other unknowns b, where `a = jacobian b + bias`."""
+
+    def softened(self, share: Float[Array, ""]) -> Term:
+        """Returns the term with its stiffness times `share`."""
+        return eqx.tree_at(lambda term: term.stiffness, self, self.stiffness * share)
+
+    def acting(self) -> Term:
+        """Returns a term with the same values that skips rows without effect. Its derivatives by its own fields may differ."""
+        return self
+
+    def push(self, miss: Any) -> Float[Array, "n"]:
+        """Returns `-Jᵀ s'`, the generalized force of the term."""
+        return self.pushed(self.force(miss))
+
+    def slope(self, miss: Any, rows: Any, t: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Returns the first and second derivatives by t of the cost at `miss + t rows`."""
+        at = miss + t * rows
+        return -jnp.sum(self.force(at) * rows), jnp.sum(rows * self.turned(self.bend(at), rows))
+
+    def stiffened(self, matrix: Float[Array, "n n"], miss: Any) -> Float[Array, "n n"]:
+        """Returns `curved` with `s''` at a miss."""
+        return self.curved(matrix, self.bend(miss))
+
+
+class Skipped(Term):
+    """A term that is not computed if it has no effect: its rows and forces are zero then.
+
+    - `acts`: whether the term may have an effect. A kernel computes the term if it acts in any sample of a vector.
+    """
+
+    term: Term
+    acts: Bool[Array, ""]
+
+    @property
+    def reference(self):
+        return self.term.reference
+
+    def rows(self, a):
+        return self._if_it_acts(lambda term: term.rows(a))
+
+    def pushed(self, force):
+        return self._if_it_acts(lambda term: term.pushed(force))
+
+    def force(self, miss):
+        return self._if_it_acts(lambda term: term.force(miss))
+
+    def bend(self, miss):
+        return self._if_it_acts(lambda term: term.bend(miss))
+
+    def turned(self, bend, rows):
+        return self._if_it_acts(lambda term: term.turned(bend, rows))
+
+    def push(self, miss):
+        return self._if_it_acts(lambda term: term.push(miss))
+
+    def slope(self, miss, rows, t):
+        return self._if_it_acts(lambda term: term.slope(miss, rows, t))
+
+    def curved(self, matrix, bend):
+        return lax.cond(self.acts, lambda: self.term.curved(matrix, bend), lambda: matrix)
+
+    def stiffened(self, matrix, miss):
+        return lax.cond(self.acts, lambda: self.term.stiffened(matrix, miss), lambda: matrix)
+
+    def softened(self, share):
+        return Skipped(self.term.softened(share), self.acts)
+
+    def along(self, jacobian, bias):
+        return Skipped(self.term.along(jacobian, bias), self.acts)
+
+    def _if_it_acts(self, compute):
+        return only_if(self.acts, lambda: compute(self.term))
 
 
 class Rows(Term):
@@ -96,11 +165,7 @@ class Rows(Term):
         return bend * rows
 
     def curved(self, matrix, bend):
-        def add(k, total):
-            row = self.jacobian[k]
-            return total + row[:, None] * (bend[k] * row)[None, :]
-
-        return lax.fori_loop(0, _count(bend != 0), add, matrix)
+        return with_outer_sum(matrix, self.jacobian[:, None, :], bend[:, None, None])
 
     def along(self, jacobian, bias):
         moved = self.reference - matvec(self.jacobian, bias)
@@ -135,6 +200,9 @@ class Coordinates(Term):
         total = jnp.sum(bend, axis=0)  # a sign twice is none
         return matrix + jnp.where(np.eye(total.size, dtype=bool), total[None, :], 0)
 
+    def acting(self):
+        return Skipped(self, jnp.any((self.stiffness > 0) & (self.low < self.high)))
+
     def along(self, jacobian, bias):
         flat = lambda x: x.reshape(-1)
         whole = (self.sign[:, :, None] * jacobian[None]).reshape(-1, jacobian.shape[1])
@@ -142,9 +210,33 @@ class Coordinates(Term):
         return Rows(whole, *map(flat, (moved, self.stiffness, self.low, self.high)))
 
 
-def _count(acts: Bool[Array, "k"]):
-    """How many there are up to the last one that acts."""
-    return jnp.max(jnp.where(acts, np.arange(1, len(acts) + 1), 0), initial=0)
+#: With fewer unknowns than this, `with_outer_sum` computes all groups at once.
+FEW = 7
+
+
+def with_outer_sum(
+    matrix: Float[Array, "n n"], rows: Float[Array, "c d n"], weights: Float[Array, "c d d"]
+) -> Float[Array, "n n"]:
+    """Adds the sum of `Rᵀ W R` over groups of rows R to the lower triangle of a matrix.
+
+    With many unknowns it loops over the groups up to the last one that has a weight.
+    """
+    count, size, n = rows.shape
+    triangle = np.tri(n, dtype=bool)
+    if n < FEW:
+        turned = jnp.sum(weights[:, :, :, None] * rows[:, None, :, :], axis=2)
+        outer = rows[:, :, :, None] * turned[:, :, None, :]
+        return matrix + jnp.where(triangle, jnp.sum(outer, axis=(0, 1)), 0)
+
+    def add(k, total):
+        own, weight = rows[k], weights[k]
+        for i in range(size):
+            turned = functools.reduce(jnp.add, [weight[i, j] * own[j] for j in range(size)])
+            total = total + jnp.where(triangle, own[i][:, None] * turned[None, :], 0)
+        return total
+
+    last = jnp.max(jnp.where(weights[:, 0, 0] != 0, np.arange(1, count + 1), 0), initial=0)
+    return lax.fori_loop(0, last, add, matrix)
 
 
 def _pushing(like):
@@ -185,16 +277,7 @@ class Cones(Term):
         return jnp.sum(bend * rows[:, None, :], axis=2)
 
     def curved(self, matrix, bend):
-        size = range(self.reference.shape[1])
-
-        def add(k, total):
-            rows, own = self.jacobian[k], bend[k]
-            for i in size:
-                turned = functools.reduce(jnp.add, [own[i, j] * rows[j] for j in size])
-                total = total + rows[i][:, None] * turned[None, :]
-            return total
-
-        return lax.fori_loop(0, _count(bend[:, 0, 0] != 0), add, matrix)
+        return with_outer_sum(matrix, self.jacobian, bend)
 
     def _flat(self, x):
         return x.reshape(-1, x.shape[-1])
