@@ -91,7 +91,9 @@ def rows_of(found: Contacts, places: np.ndarray) -> Contacts:
     """Returns some of the contacts, by their numbers."""
     arrays = replace(found, lost=None, of_pair=None, condim=())
     return replace(
-        jax.tree.map(lambda leaf: gather(leaf, places), arrays),
+        jax.tree.map(
+            lambda leaf: gather(leaf, places) if jnp.issubdtype(leaf, jnp.floating) else leaf[places], arrays
+        ),
         condim=tuple(found.condim[place] for place in places),
         of_pair=None if found.of_pair is None else tuple(found.of_pair[place] for place in places),
     )
