@@ -2,6 +2,7 @@
 
 It knows nothing of rigid bodies. `README.md` beside this file shows how a program goes through it.
 
+- `each`: a function of each row of arrays, which a kernel computes row by row
 - `mapped`: a function of each sample of a batch, as one operation of JAX: a kernel where that is possible and worth it
 - `Mapped`: that function
 - `in_lanes`: `jax.lax.map` over groups of samples, for functions that cannot be kernels
@@ -14,6 +15,7 @@ It knows nothing of rigid bodies. `README.md` beside this file shows how a progr
 """
 
 __all__ = [
+    "each",
     "mapped",
     "Mapped",
     "in_lanes",
@@ -31,6 +33,7 @@ from .lanes import in_lanes as in_lanes
 from .primitive import (
     Explanation as Explanation,
     Mapped as Mapped,
+    each as each,
     kernels_in as kernels_in,
     mapped as mapped,
 )

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
@@ -152,6 +154,16 @@ class Fusing(Interpreter):
             self.later.append((equation, args, results))
             return results
         return super().step(equation, args)
+
+    def row_of(self, x, index: int, aval):
+        if not isinstance(x, Later):
+            return super().row_of(x, index, aval)
+        return self.run(_traced(lambda x: x[index], aval), [x])[0]
+
+    def stacked(self, rows: list, aval):
+        if not any(isinstance(row, Later) for row in rows):
+            return super().stacked(rows, aval)
+        return self.run(_traced(lambda *rows: jnp.stack(rows), *[aval] * len(rows)), rows)[0]
 
     def as_it_is(self, equation: JaxprEqn, args: list) -> list:
         if self.all_known(equation, args):
@@ -479,6 +491,10 @@ class Fusing(Interpreter):
             raise _Unroll("rows that are not those of one argument")
         kind, number, before = source
         return lambda scalars: scalars.variable((kind, number, (*before, *steps)), int(places[0]), dtype)
+
+
+def _traced(function: Callable, *avals) -> ClosedJaxpr:
+    return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in avals))
 
 
 def flat(arrays: Iterable[np.ndarray]) -> list[int]:

@@ -52,6 +52,8 @@ def of_solve(params: dict, xs: Sequence) -> list:
 
 def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
     """Those that an operation is made of."""
+    if equation.primitive.name == "mapped":
+        return [equation.params["program"].closed.jaxpr]
     of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
     return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
 
@@ -70,9 +72,15 @@ def entries(jaxpr: Jaxpr, once: bool = False) -> int:
     for equation in jaxpr.eqns:
         inner = programs_of(equation)
         own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * _terms(equation)
-        rounds = 1 if once else equation.params.get("length", 1)
+        rounds = 1 if once else _rounds(equation)
         total += sum(entries(x, once) for x in inner) * rounds if inner else own
     return total
+
+
+def _rounds(equation: JaxprEqn) -> int:
+    if equation.primitive.name == "mapped":
+        return aval_of(equation.invars[equation.params["program"].shared]).shape[0]
+    return equation.params.get("length", 1)
 
 
 def longest_product(jaxpr: Jaxpr) -> int:

@@ -10,7 +10,7 @@ Rows are too many to be kept on chip, so what is made of them is made after the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -40,7 +40,15 @@ class Kernel:
     - `stored`: the arrays that it writes, their types, and whether each is summed over the samples; `rows` those of loops.
     """
 
-    def __init__(self, owner: str, closed: ClosedJaxpr, shared: int, summed: Sequence[bool]):
+    def __init__(
+        self,
+        owner: str,
+        closed: ClosedJaxpr,
+        shared: int,
+        summed: Sequence[bool],
+        again: Callable | None = None,
+    ):
+        self.again = again
         # Not as part of whatever is being traced at the moment: all of this is about constants.
         with jax.ensure_compile_time_eval(), no_collection():
             self._take_apart(owner, closed, shared, summed)
@@ -110,7 +118,7 @@ class Kernel:
 
         for equation, args, results in self.later:
             given = [value(x, aval_of(atom).dtype) for x, atom in zip(args, equation.invars, strict=True)]
-            arrays |= zip(map(id, results), _after(equation, given), strict=True)
+            arrays |= zip(map(id, results), _after(equation, given, self.again), strict=True)
         found = []
         for x, aval, is_sum in zip(self.results, self.avals, self.summed, strict=True):
             if (id(x), is_sum) in self._numbers:
@@ -149,7 +157,7 @@ def _truths(x: jax.Array, kind) -> jax.Array:
     return x != 0 if kind == bool else x
 
 
-def _after(equation: JaxprEqn, given: Sequence[tuple[Any, bool]]) -> list:
+def _after(equation: JaxprEqn, given: Sequence[tuple[Any, bool]], again: Callable) -> list:
     """An operation after the kernel, on arrays with an axis of samples where that is said."""
     primitive, params = equation.primitive, equation.params
 
@@ -159,5 +167,6 @@ def _after(equation: JaxprEqn, given: Sequence[tuple[Any, bool]]) -> list:
         found = primitive.bind(*xs, **params)
         return list(found) if primitive.multiple_results else [found]
 
-    arrays, axes = zip(*((x, 0 if own else None) for x, own in given))
-    return jax.vmap(of_one, in_axes=axes)(*arrays)
+    arrays = [x for x, own in given if own]
+    apart = lambda *own: (rows := iter(own)) and of_one(*(next(rows) if is_own else x for x, is_own in given))
+    return again(apart, arrays) if primitive.name == "scan" else jax.vmap(apart)(*arrays)

@@ -69,6 +69,35 @@ def mapped(
     return jax.tree.unflatten(jax.tree.structure(found), results)
 
 
+def each(function: Callable[[Any], Any], stacked: Any) -> Any:
+    """Returns the results of a function of one row of arrays, for each row.
+
+    Compiled by XLA this is `jax.vmap`. In a kernel each row is computed by itself, so that a `cond` in the function skips rows.
+
+    Args:
+      function: The function of one row of each array.
+      stacked: A PyTree of arrays whose first axes have the same length.
+
+    >>> from rbd_jax import compiler
+    >>> print(compiler.each(lambda x: 2 * x, jnp.arange(3.0)))
+    [0. 2. 4.]
+    """
+    one = (
+        jax.tree.map(lambda x: jnp.squeeze(x, 0), stacked) if len(jax.tree.leaves(stacked)[0]) == 1 else None
+    )
+    if one is not None:
+        return jax.tree.map(lambda x: x[None], function(one))
+    return mapped("each", function, stacked, _EACH, _vectorized)
+
+
+#: Of a program that is part of others: it is no kernel by itself.
+_EACH = "each"
+
+
+def _vectorized(one: Mapped, shared: list, samples: list) -> list:
+    return jax.vmap(lambda *rows: one.of_one(*shared, *rows))(*samples)
+
+
 class Mapped:
     """A function of one sample.
 
@@ -169,7 +198,8 @@ class Mapped:
         """A function that is made of this one. It need not be a kernel."""
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
         make = lambda: jax.make_jaxpr(of_one)(*shapes)
-        return Mapped(self.owner, given, results, shared, None, self.otherwise, make, summed, origin)
+        how = self.how if self.how == _EACH else None
+        return Mapped(self.owner, given, results, shared, how, self.otherwise, make, summed, origin)
 
     @functools.cached_property
     def has_derivative(self) -> bool:
@@ -179,6 +209,8 @@ class Mapped:
         loops, it takes longer than to have kept what is needed.
         """
         platform = "cpu" if is_cpu() else "cuda"
+        if self.how == _EACH:
+            return True
         return not has_loops(self.closed.jaxpr) and is_worth_it(self, platform)
 
     def without_kernel(self, shared: Sequence, samples: Sequence) -> list:
@@ -200,6 +232,8 @@ class Mapped:
     def on(self, platform: str | None, *args) -> list:
         """The results, as they are computed on a platform."""
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
+        if self.how == _EACH:
+            return self.without_kernel(shared, samples)
         if self.how == "interpret" and platform != "cpu":
             raise NoKernel(f'{self.owner}: with fused="interpret" the kernel of a GPU runs on a processor')
         if platform is None or not is_kernel(platform):
@@ -233,7 +267,11 @@ class Mapped:
         return Explanation(True, "it is asked for" if self.how else "it pays", kernel.piece.count())
 
     def _kernel(self) -> Kernel:
-        return Kernel(self.owner, self.closed, self.shared, self.summed)
+        return Kernel(self.owner, self.closed, self.shared, self.summed, self._again)
+
+    def _again(self, function: Callable, arrays: list) -> list:
+        """Returns the results of a function of one sample for each sample, as another operation like this one."""
+        return mapped(self.owner, lambda own: function(*own), arrays, None, self.otherwise)
 
 
 class Explanation(NamedTuple):
@@ -339,6 +377,9 @@ ad.primitive_transposes[operation] = _reverse
 def _batched(args, axes, *, program: Mapped):
     """Batches of batches are one, if what samples share is the same in each, and nothing is summed over one of them."""
     (number,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
+    if program.how == _EACH:
+        plain = lambda *args: program.without_kernel(args[: program.shared], args[program.shared :])
+        return jax.vmap(plain, axes)(*args), [0] * len(program.results)
     if any(program.summed) or any(axis is not None for axis in axes[: program.shared]):
         own = [axis is not None for axis in axes]
         rows = [jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True) if axis is not None]
@@ -370,7 +411,7 @@ def kernels_in(jaxpr: Jaxpr, platform: str) -> list[Explanation]:
     """
     found = []
     for equation in jaxpr.eqns:
-        if equation.primitive is operation:
+        if equation.primitive is operation and equation.params["program"].how != _EACH:
             found.append(equation.params["program"].explained(platform))
         for inner in programs_of(equation):
             found += kernels_in(inner, platform)

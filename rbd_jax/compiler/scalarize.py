@@ -540,16 +540,45 @@ class Interpreter:
         consts, carry, rows = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
         outputs: dict[int, list[np.ndarray]] = {}
         for index in range(length - 1, -1, -1) if params["reverse"] else range(length):
-            results = self.run(params["jaxpr"], [*consts, *carry, *(np.asarray(row[index]) for row in rows)])
+            given = [
+                self.row_of(row, index, var.aval)
+                for row, var in zip(rows, equation.invars[fixed + carried :])
+            ]
+            results = self.run(params["jaxpr"], [*consts, *carry, *given])
             carry, outputs[index] = results[:carried], results[carried:]
-        shapes = [aval.shape for aval in params["jaxpr"].out_avals[carried:]]
         stacked = [
-            np.stack([outputs[i][place] for i in range(length)])
-            if length
-            else np.zeros((0, *shape), np.int64)
-            for place, shape in enumerate(shapes)
+            self.stacked([outputs[i][place] for i in range(length)], aval)
+            for place, aval in enumerate(params["jaxpr"].out_avals[carried:])
         ]
         return [*carry, *stacked]
+
+    def on_mapped(self, equation, args):
+        program = equation.params["program"]
+        shared, rows = args[: program.shared], args[program.shared :]
+        types = program.given[program.shared :]
+        found = []
+        for index in range(equation.invars[program.shared].aval.shape[0]):
+            given = [self.row_of(row, index, aval) for row, aval in zip(rows, types, strict=True)]
+            found.append(self.run(program.closed, [*shared, *given]))
+        return [
+            self.summed(list(of_each), aval) if is_sum else self.stacked(list(of_each), aval)
+            for of_each, aval, is_sum in zip(
+                zip(*found, strict=True), program.results, program.summed, strict=True
+            )
+        ]
+
+    def summed(self, arrays: list, aval):
+        """Returns the sum of arrays of a type."""
+        own = [self.total(terms, aval.dtype) for terms in zip(*(x.reshape(-1).tolist() for x in arrays))]
+        return np.array(own, np.int64).reshape(aval.shape)
+
+    def row_of(self, x, index: int, aval):
+        """Returns row `index` of an array."""
+        return np.asarray(x[index])
+
+    def stacked(self, rows: list, aval):
+        """Returns arrays of a type as the rows of one."""
+        return np.stack(rows) if rows else np.zeros((0, *aval.shape), np.int64)
 
     def on_while(self, equation, args):
         params = equation.params

@@ -5,15 +5,14 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._core.array import matmul, times, transpose, with_precision
-from .._core.branches import only_if
 from .._core.positive import Pattern
 from ..constraints.closure import Closure, reduced_inertia
 from ..constraints.evaluate import matrix_of
@@ -21,7 +20,7 @@ from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
 from .contacts import contacts_of, deepest, with_contacts
-from .groups import Group, contact_groups, together
+from .groups import Groups, contact_groups, together
 from .law import ContactLaw, Reaction
 from .on_bodies import OnBodies
 from .soft_rows import (
@@ -29,12 +28,10 @@ from .soft_rows import (
     Mobilities,
     Pushes,
     StopNumbers,
-    contact_term,
+    Touching,
     held_tendons,
     joint_rows,
     mobilities,
-    near_enough,
-    pushes,
     tendon_rows,
 )
 from .softness import stop_numbers
@@ -71,7 +68,7 @@ class ConvexLaw(ContactLaw):
 
     def solved(self, posed: Posed, guess: Float[Array, "n"] | None) -> Solution:
         """Returns the solution of the problem, or what the law makes of it."""
-        return solve_soft(posed.problem(posed.pushes), guess)
+        return solve_soft(posed.problem(), guess)
 
     def prepared(self, model: Model) -> Prepared:
         return Prepared(mobilities(model), *stop_numbers(model))
@@ -83,8 +80,7 @@ class ConvexLaw(ContactLaw):
         found = contacts_of(motion, self.most, self.pairs)
         ratio = self.impratio.astype(dtype)
         groups = contact_groups(motion, found, self.most)
-        # Rows of contacts that are apart are neither computed nor searched.
-        acts = [jnp.any(near_enough(group.contacts, hold)) for group in groups]
+        touching = [Touching(motion, group, own.give, hold) for group in groups]
         others: list[Term] = []
         if self.limits or self.friction:
             others += joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction)
@@ -101,63 +97,52 @@ class ConvexLaw(ContactLaw):
             inertia = inertia + resisting
         pattern = _pattern(model, groups) if within is None else None
 
-        def problem(asked: tuple[Pushes, ...]) -> Problem:
-            touching = [
-                Skipped(only_if(act, partial(contact_term, group, push, self.cone, ratio)), act)
-                for act, group, push in zip(acts, groups, asked)
-            ]
-            terms = _terms(motion, groups, touching) + others
+        def problem(change: Callable[[Pushes], Pushes] = lambda own: own) -> Problem:
+            held = [one.term(change, self.cone, ratio) for one in touching]
+            terms = _terms(motion, groups, held) + others
             if within is not None:
                 terms = [term.along(within.jacobian, within.bias) for term in terms]
             return Problem(inertia, acting, tuple(terms), pattern)
 
-        held = tuple(
-            only_if(act, partial(pushes, motion, group, own.give, hold)) for act, group in zip(acts, groups)
-        )
-        posed = Posed(motion, tuple(groups), held, hold, within, problem)
+        posed = Posed(motion, tuple(touching), hold, within, problem)
         solution = self.solved(posed, guess)
         # And not from the forces of the rows: those that hardly give way multiply the rounding of what they miss.
         force = times(inertia, solution.acceleration) - acting
-        touching = together(groups, _forces(groups, solution.forces), found)
+        pushed = together(groups, _forces(groups, solution.forces), found)
         if self.most is not None:
-            touching = deepest(touching, self.most)
+            pushed = deepest(pushed, self.most)
         return Reaction(
             force,
-            replace(touching, force=None),
-            touching.force,
+            replace(pushed, force=None),
+            pushed.force,
             solution.acceleration,
             solution.steps,
             solution.converged,
         )
 
 
-def _terms(motion: Motion, groups: list[Group], terms: list[Term]) -> list[Term]:
+def _terms(motion: Motion, groups: list[Groups], terms: list[Skipped]) -> list[Term]:
     """Returns the terms of groups of contacts as functions of the model's acceleration."""
-    on_bodies = [(term, group.end) for group, term in zip(groups, terms) if group.end is not None]
-    found = [term for group, term in zip(groups, terms) if group.end is None]
-    if on_bodies:
-        parts, ends = zip(*on_bodies)
-        found.append(OnBodies.of(motion, parts, ends))
-    return found
+    found: list[Term] = [
+        jax.tree.map(lambda leaf: leaf[0], term) for group, term in zip(groups, terms) if group.ends is None
+    ]
+    own = [(term, tuple(group.ends.tolist())) for group, term in zip(groups, terms) if group.ends is not None]
+    return [*found, OnBodies.of(motion, *zip(*own))] if own else found
 
 
-def _forces(groups: list[Group], forces: tuple) -> list[Array]:
-    """Returns the forces of each group, from those of the terms of `_terms`."""
-    apart = iter(forces)
-    own = {k: next(apart) for k, group in enumerate(groups) if group.end is None}
-    if len(own) < len(groups):
-        on_bodies = iter(next(apart))
-        own |= {k: next(on_bodies) for k, group in enumerate(groups) if group.end is not None}
-    return [own[k] for k in range(len(groups))]
+def _forces(groups: list[Groups], forces: tuple) -> list[Array]:
+    """Returns the forces of groups of contacts, from those of the terms of `_terms`. Contacts of bodies are the last groups."""
+    alone = sum(group.ends is None for group in groups)
+    return [*(force[None] for force in forces[:alone]), *(forces[alone] if alone < len(groups) else ())]
 
 
-def _pattern(model: Model, groups: list[Group]) -> Pattern | None:
+def _pattern(model: Model, groups: list[Groups]) -> Pattern | None:
     """Returns where the Hessian may be other than zero; None if that can be everywhere."""
     if (
         model.constraints
         or held_tendons(model)
         or not model.topology.columns_are_v
-        or any(group.end is None for group in groups)
+        or any(group.ends is None for group in groups)
     ):
         return None
     supports = model.topology.tree.supports
@@ -168,17 +153,15 @@ class Posed(NamedTuple):
     """What a law solves.
 
     - `motion`: the model in motion, `within` how it moves with a few variables, if it does.
-    - `groups`, `pushes`: its contacts, and how they are held.
-    - `hold`: how rows are held.
-    - `problem`: the problem for given pushes.
+    - `touching`: its contacts, and `hold` how rows are held.
+    - `problem`: makes the problem; with a function that changes how contacts are held.
     """
 
     motion: Motion
-    groups: tuple[Group, ...]
-    pushes: tuple[Pushes, ...]
+    touching: tuple[Touching, ...]
     hold: Hold
     within: Closure | None
-    problem: Callable[[tuple[Pushes, ...]], Problem]
+    problem: Callable[..., Problem]
 
 
 class Prepared(eqx.Module):

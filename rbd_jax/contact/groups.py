@@ -11,46 +11,59 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.array import gather
+from .._core.array import cross, gather
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
 from .contacts import Contacts, contact_jacobian, deepest
-from .on_bodies import contact_rows
 
 
-class Group(NamedTuple):
-    """Contacts that act along the same number of axes: of one body with the world, or any others.
+class Groups(NamedTuple):
+    """Groups of equally many contacts that act along the same number of axes: of a body with the world each, or one of others.
 
+    - `contacts`: those of the first group, then those of the second, and so on.
     - `places`: the numbers of the contacts among all; None if they depend on the configuration.
     - `size`: the number of axes.
-    - `end`: the last column of the body, `sign` 1 if it has the second shapes, otherwise -1. None if the contacts depend on the
-      motion of the whole model.
+    - `ends`: the last column of each body; None if the contacts depend on the motion of the whole model.
+    - `signs`: 1 for a body with the second shapes, otherwise -1.
     """
 
     contacts: Contacts
     places: np.ndarray | None
     size: int
-    end: int | None = None
-    sign: int = 1
+    ends: np.ndarray | None = None
+    signs: np.ndarray = np.ones(1)
 
-    def rows(self, motion: Motion) -> Float[Array, "n d k"]:
-        """Returns the velocities of the contacts by that of the body, or by those of the model."""
-        if self.end is None:
-            return contact_jacobian(motion, self.contacts, self.size)
-        owner = motion.model.topology.column_owner[self.end]
-        return contact_rows(self.contacts, motion.common.origins[owner], self.sign)
+    def stacked(self, x: Float[Array, "n *k"]) -> Float[Array, "g c *k"]:
+        """Returns what each contact has, by groups."""
+        return x.reshape(len(self.signs), -1, *x.shape[1:])
 
-    def unknown(self, motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "k"]:
-        """Returns the velocity of the body, or v itself."""
-        if self.end is None:
-            return v
+    def rows(self, motion: Motion) -> Float[Array, "g c d k"]:
+        """Returns the velocities of the contacts by those of the bodies, or by those of the model."""
+        if self.ends is None:
+            return contact_jacobian(motion, self.contacts, self.size)[None]
+        owners = motion.model.topology.column_owner[self.ends]
+        arms = self.stacked(self.contacts.position) - gather(motion.common.origins, owners)[:, None]
+        signs = jnp.asarray(self.signs, arms.dtype)[:, None, None]
+        axes = jnp.moveaxis(self.stacked(self.contacts.frame), 3, 0)
+        rows = []
+        for row in range(self.size):
+            axis = signs * axes[row % 3]
+            linear = [cross(arms, axis), axis]
+            rows.append(jnp.concatenate(linear if row < 3 else [axis, jnp.zeros_like(axis)], axis=2))
+        return jnp.stack(rows, axis=2)
+
+    def unknowns(self, motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "g k"]:
+        """Returns the velocities of the bodies, or v itself."""
+        if self.ends is None:
+            return v[None]
         model = motion.model
-        # Not that of `motion`, which has the velocities of prescribed joints in it.
-        return model.topology.tree.path_sum(motion.common.subspace * to_columns(model, v)[:, None])[self.end]
+        # Not those of `motion`, which have the velocities of prescribed joints in them.
+        moved = model.topology.tree.path_sum(motion.common.subspace * to_columns(model, v)[:, None])
+        return gather(moved, self.ends)
 
 
-def contact_groups(motion: Motion, found: Contacts, most: int | None) -> list[Group]:
-    """Returns the groups of all contacts.
+def contact_groups(motion: Motion, found: Contacts, most: int | None) -> list[Groups]:
+    """Returns all contacts in groups.
 
     Args:
       motion: The model in motion.
@@ -60,16 +73,19 @@ def contact_groups(motion: Motion, found: Contacts, most: int | None) -> list[Gr
     """
     ends, signs = _ends(motion, found)
     sizes = np.array(found.condim, int)
-    groups = []
+    groups, of_bodies = [], {}
     for end, sign, size in sorted(set(zip(ends.tolist(), signs.tolist(), sizes.tolist()))):
         places = np.flatnonzero((ends == end) & (signs == sign) & (sizes == size))
-        own = rows_of(found, places)
         if end >= 0:
-            groups.append(Group(own, places, size, end, sign))
-        elif most is not None and most < len(places):
-            groups.append(Group(deepest(own, most), None, size))
-        else:
-            groups.append(Group(own, places, size))
+            of_bodies.setdefault((len(places), size), []).append((end, sign, places))
+            continue
+        own = rows_of(found, places)
+        few = most is None or len(places) <= most
+        groups.append(Groups(own, places, size) if few else Groups(deepest(own, most), None, size))
+    for (_, size), alike in of_bodies.items():
+        own, own_signs, places = zip(*alike)
+        places = np.concatenate(places)
+        groups.append(Groups(rows_of(found, places), places, size, np.array(own), np.array(own_signs)))
     return groups
 
 
@@ -90,31 +106,27 @@ def _ends(motion: Motion, found: Contacts) -> tuple[np.ndarray, np.ndarray]:
 def rows_of(found: Contacts, places: np.ndarray) -> Contacts:
     """Returns some of the contacts, by their numbers."""
     arrays = replace(found, lost=None, of_pair=None, condim=())
+    pick = lambda leaf: gather(leaf, places) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf[places]
     return replace(
-        jax.tree.map(
-            lambda leaf: gather(leaf, places) if jnp.issubdtype(leaf, jnp.floating) else leaf[places], arrays
-        ),
+        jax.tree.map(pick, arrays),
         condim=tuple(found.condim[place] for place in places),
         of_pair=None if found.of_pair is None else tuple(found.of_pair[place] for place in places),
     )
 
 
-def together(groups: Sequence[Group], forces: Sequence[Float[Array, "n d"]], found: Contacts) -> Contacts:
+def together(groups: Sequence[Groups], forces: Sequence[Float[Array, "g c *d"]], found: Contacts) -> Contacts:
     """Returns the contacts of all groups with their forces, in the order in which they were found if that is known."""
     if not groups:
         return replace(found, force=jnp.zeros((0, 6), found.distance.dtype))
-    padded = [
-        jnp.pad(force.reshape(len(force), -1), ((0, 0), (0, 6 - group.size)))
-        for group, force in zip(groups, forces)
-    ]
-    arrays = [
-        replace(group.contacts, force=force, lost=None, condim=(), of_pair=None)
-        for group, force in zip(groups, padded)
-    ]
+    arrays = []
+    for group, force in zip(groups, forces):
+        flat = force.reshape(-1, group.size)
+        padded = jnp.pad(flat, ((0, 0), (0, 6 - group.size)))
+        arrays.append(replace(group.contacts, force=padded, lost=None, condim=(), of_pair=None))
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *arrays)
     condim = sum((group.contacts.condim for group in groups), ())
-    joined = replace(joined, lost=found.lost, condim=condim)
+    joined = replace(joined, condim=condim)
     if any(group.places is None for group in groups):
-        return joined
+        return replace(joined, lost=found.lost)
     order = np.argsort(np.concatenate([group.places for group in groups]), kind="stable")
     return replace(rows_of(joined, order), lost=found.lost, of_pair=found.of_pair)

@@ -6,18 +6,20 @@ Hessian of the contact problem has the zeros of the mass matrix.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.array import cross, matmul, matvec, products, transpose, vecmat
+from .._core.array import gather, matmul, matvec, products, transpose, vecmat
+from ..compiler import each
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
 from ..model.tree import Tree
-from .contacts import Contacts
 from .solvers.terms import Term
 
 
@@ -28,17 +30,18 @@ class OnBodies(Term):
 
     - `subspace`: the motion along each column of the expanded tree.
     - `columns`: the accelerations along the columns by the unknowns; None if the columns are the unknowns.
-    - `parts`: the terms, whose unknowns are the accelerations of the bodies; `ends` the last column of each part's body.
+    - `parts`: the terms, whose unknowns are the accelerations of the bodies: equal ones along first axes.
+    - `ends`: the last column of the body of each term.
     """
 
     subspace: Float[Array, "c 6"]
     columns: Float[Array, "c n"] | None
     parts: tuple[Term, ...]
-    ends: tuple[int, ...] = eqx.field(static=True)
+    ends: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     tree: Tree = eqx.field(static=True)
 
     @staticmethod
-    def of(motion: Motion, parts: tuple[Term, ...], ends: tuple[int, ...]) -> OnBodies:
+    def of(motion: Motion, parts: tuple[Term, ...], ends: tuple[tuple[int, ...], ...]) -> OnBodies:
         """Returns the term of a model in motion, as a function of its acceleration."""
         model = motion.model
         columns = None
@@ -52,60 +55,63 @@ class OnBodies(Term):
         return tuple(part.reference for part in self.parts)
 
     def rows(self, a):
-        return tuple(part.rows(x) for part, x in zip(self.parts, self._accelerations(a)))
+        return self._each(lambda part, x: part.rows(x), self._accelerations(a))
 
     def pushed(self, force):
-        return self._generalized([part.pushed(own) for part, own in zip(self.parts, force)])
+        return self._generalized(self._each(lambda part, force: part.pushed(force), force))
 
     def force(self, miss):
-        return tuple(part.force(own) for part, own in zip(self.parts, miss))
+        return self._each(lambda part, miss: part.force(miss), miss)
 
     def bend(self, miss):
-        return tuple(part.bend(own) for part, own in zip(self.parts, miss))
+        return self._each(lambda part, miss: part.bend(miss), miss)
 
     def turned(self, bend, rows):
-        return tuple(part.turned(*own) for part, *own in zip(self.parts, bend, rows))
+        return self._each(lambda part, bend, rows: part.turned(bend, rows), bend, rows)
 
     def push(self, miss):
-        return self._generalized([part.push(own) for part, own in zip(self.parts, miss)])
+        return self._generalized(self._each(lambda part, miss: part.push(miss), miss))
 
     def slope(self, miss, rows, t):
-        slopes = [part.slope(*own, t) for part, *own in zip(self.parts, miss, rows)]
-        first, second = (sum(values, jnp.zeros_like(t)) for values in zip(*slopes))
+        slopes = self._each(lambda part, miss, rows: part.slope(miss, rows, t), miss, rows)
+        first, second = (sum(map(jnp.sum, values), jnp.zeros_like(t)) for values in zip(*slopes))
         return first, second
 
     def curved(self, matrix, bend):
-        return self._with(matrix, [part.curved(_nothing(matrix), own) for part, own in zip(self.parts, bend)])
+        return self._with(matrix, self._each(lambda part, bend: part.curved(_nothing(matrix), bend), bend))
 
     def stiffened(self, matrix, miss):
-        return self._with(
-            matrix, [part.stiffened(_nothing(matrix), own) for part, own in zip(self.parts, miss)]
-        )
+        return self._with(matrix, self._each(lambda part, miss: part.stiffened(_nothing(matrix), miss), miss))
 
     def softened(self, share):
-        return self._replaced(part.softened(share) for part in self.parts)
+        return self._replaced(jax.vmap(lambda part: part.softened(share))(part) for part in self.parts)
 
     def along(self, jacobian, bias):
         unit = jnp.eye(6, dtype=bias.dtype)
-        moved = self._replaced(part.along(unit, x) for part, x in zip(self.parts, self._accelerations(bias)))
+        moved = zip(self.parts, self._accelerations(bias))
+        parts = tuple(jax.vmap(lambda part, x: part.along(unit, x))(*own) for own in moved)
         columns = jacobian if self.columns is None else matmul(self.columns, jacobian)
-        return OnBodies(moved.subspace, columns, moved.parts, self.ends, self.tree)
+        return OnBodies(self.subspace, columns, parts, self.ends, self.tree)
 
     def _replaced(self, parts) -> OnBodies:
         return OnBodies(self.subspace, self.columns, tuple(parts), self.ends, self.tree)
 
-    def _accelerations(self, a: Float[Array, "n"]) -> tuple[Float[Array, "6"], ...]:
-        """The acceleration of each part's body by the unknowns."""
+    def _each(self, compute: Callable, *given: tuple) -> tuple:
+        """Returns the results of a function of each term and of what is given for it."""
+        return tuple(each(lambda own: compute(*own), own) for own in zip(self.parts, *given))
+
+    def _accelerations(self, a: Float[Array, "n"]) -> tuple[Float[Array, "g 6"], ...]:
+        """Returns the accelerations of the bodies of the parts by the unknowns."""
         rates = a if self.columns is None else matvec(self.columns, a)
         moved = self.tree.path_sum(self.subspace * rates[:, None])
-        return tuple(moved[end] for end in self.ends)
+        return tuple(gather(moved, ends) for ends in self.ends)
 
-    def _generalized(self, wrenches: list[Float[Array, "6"]]) -> Float[Array, "n"]:
-        """The generalized force of a wrench on each part's body."""
+    def _generalized(self, wrenches: tuple[Float[Array, "g 6"], ...]) -> Float[Array, "n"]:
+        """Returns the generalized force of wrenches on the bodies of the parts."""
         along = jnp.sum(self.subspace * self._carried(wrenches), axis=1)
         return along if self.columns is None else vecmat(along, self.columns)
 
-    def _with(self, matrix, stiffnesses: list[Float[Array, "6 6"]]):
+    def _with(self, matrix, stiffnesses: tuple[Float[Array, "g 6 6"], ...]):
         """Adds stiffnesses of bodies, of which the lower triangles are given, to the lower triangle of a matrix.
 
         This is the composite-rigid-body algorithm with stiffnesses for inertias.
@@ -120,30 +126,14 @@ class OnBodies(Term):
         added = matmul(transpose(self.columns), matmul(added, self.columns))
         return matrix + jnp.where(np.tri(len(matrix), dtype=bool), added, 0)
 
-    def _carried(self, values: list[Array]) -> Array:
-        """For each column, the sum of the values of all parts whose bodies it moves."""
-        rows = [jnp.zeros_like(values[0])] * self.tree.size
-        for end, value in zip(self.ends, values):
-            rows[end] = rows[end] + value
+    def _carried(self, values: Any) -> Array:
+        """Returns for each column the sum of the values of all parts whose bodies it moves."""
+        rows = [jnp.zeros_like(values[0][0])] * self.tree.size
+        for ends, of_each in zip(self.ends, values):
+            for end, value in zip(ends, of_each):
+                rows[end] = rows[end] + value
         return self.tree.subtree_sum(jnp.stack(rows))
 
 
 def _nothing(matrix: Array) -> Float[Array, "6 6"]:
     return jnp.zeros((6, 6), matrix.dtype)
-
-
-def contact_rows(found: Contacts, origin: Float[Array, "3"], sign: int) -> Float[Array, "n d 6"]:
-    """Returns the velocities of contacts along and about their axes by that of the body, in the common frame.
-
-    Args:
-      found: Contacts of one body, which all act along the same number d of axes.
-      origin: The origin of the common frame of the body's tree, in the world.
-      sign: 1 if the body has the second shape of each pair, -1 if it has the first.
-    """
-    arms = found.position - origin[None]
-    rows: list[Any] = []
-    for row in range(max(found.condim)):
-        axis = sign * found.frame[:, :, row % 3]
-        linear = [cross(arms, axis), axis]
-        rows.append(jnp.concatenate(linear if row < 3 else [axis, jnp.zeros_like(axis)], axis=1))
-    return jnp.stack(rows, axis=1)

@@ -16,7 +16,7 @@ from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
 from ._energy import as_energy_allows
 from .convex import ConvexLaw
-from .soft_rows import WithinStep
+from .soft_rows import Pushes, WithinStep
 from .solvers.soft import Solution, solve_soft
 
 
@@ -95,22 +95,27 @@ class Rigid(ConvexLaw):
 
     def solved(self, posed, guess):
         motion = posed.motion
-        free = solve_positive(*posed.problem(posed.pushes)[:2])
+        free = solve_positive(*posed.problem()[:2])
         if guess is not None:
             guess = guess + PRESSED * (free - guess)
         stopped = super().solved(posed, guess)
         if self.restitution is None:
             return stopped
         hold: WithinStep = posed.hold  # pyright: ignore[reportAssignmentType]
-        e, asked, hit = self.restitution.astype(motion.q.dtype), [], jnp.zeros((), bool)
-        for push in posed.pushes:
-            coming = push.velocity[:, 0]
-            back = -(1 + e) * coming / hold.step
-            # What would not be reached within the step is not hit: it is asked for less than to stop.
-            hits = push.there & (coming < 0) & (push.wanted > 0) & (e > 0)
-            asked.append(push._replace(wanted=jnp.where(hits, jnp.maximum(push.wanted, back), push.wanted)))
-            hit = hit | jnp.any(hits)
-        parted = solve_soft(posed.problem(tuple(asked)), stopped.acceleration)
+        e = self.restitution.astype(motion.q.dtype)
+
+        def hits(push: Pushes):
+            """Returns what is hit. What would not be reached within the step is not: it is asked for less than to stop."""
+            return push.there & (push.velocity[:, 0] < 0) & (push.wanted > 0) & (e > 0)
+
+        def parting(push: Pushes) -> Pushes:
+            back = -(1 + e) * push.velocity[:, 0] / hold.step
+            return push._replace(wanted=jnp.where(hits(push), jnp.maximum(push.wanted, back), push.wanted))
+
+        hit = jnp.any(
+            jnp.array([jnp.any(one.each(lambda push: jnp.any(hits(push)))) for one in posed.touching])
+        )
+        parted = solve_soft(posed.problem(parting), stopped.acceleration)
         # Where nothing is hit both are one, and what they differ by is rounding, of which nothing should be asked.
         parted = jax.tree.map(lambda a, b: jnp.where(hit, b, a), stopped, parted)
         # Where several contacts and friction play together, such a law may make energy.

@@ -9,7 +9,8 @@ about the acceleration that a unit of force gives it, in the configuration that 
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,17 +20,19 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._core.array import at_least, clamped, dot, gather, gather_or_zero, matmul, matvec
+from .._core.branches import only_if
 from .._core.derivatives import custom_jvp
 from .._core.positive import solve_positive
+from ..compiler import each
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
-from .contacts import Contacts, columns_that_move, of_pairs, point_jacobians
-from .groups import Group
+from .contacts import columns_that_move, of_pairs, point_jacobians
+from .groups import Groups
 from .massless import centers_of_mass
-from .solvers.terms import Cones, Coordinates, EllipticCones, Pyramids, Rows, Term
+from .solvers.terms import Cones, Coordinates, EllipticCones, Pyramids, Rows, Skipped, Term
 
 
 #: What impedances, and what is divided by, are kept from being: MuJoCo's.
@@ -177,46 +180,76 @@ LEAST_FRICTION = 1e-5
 
 
 class Pushes(NamedTuple):
-    """How the contacts of a group move and how they are held.
+    """How contacts that act along the same number of axes move, and how they are held.
 
-    - `rows`: the velocities of the contacts by the group's unknowns, `velocity` what they are, and `drift` their rates of change
-      without accelerations.
+    - `rows`: their velocities by the unknowns, `velocity` what they are, and `drift` their rates of change without accelerations.
+    - `friction`: the coefficients of friction.
     - `wanted`: the reference acceleration along the normal, `damping` across it.
     - `give`: about how much the bodies give way.
     - `impedance`: where a contact is not `there`, it does nothing.
     """
 
-    rows: Float[Array, "n d k"]
-    velocity: Float[Array, "n d"]
-    drift: Float[Array, "n d"]
-    wanted: Float[Array, "n"]
-    damping: Float[Array, "n"]
-    give: Float[Array, "n"]
-    impedance: Float[Array, "n"]
-    there: Bool[Array, "n"]
+    rows: Float[Array, "*g n d k"]
+    velocity: Float[Array, "*g n d"]
+    drift: Float[Array, "*g n d"]
+    friction: Float[Array, "*g n 5"]
+    wanted: Float[Array, "*g n"]
+    damping: Float[Array, "*g n"]
+    give: Float[Array, "*g n"]
+    impedance: Float[Array, "*g n"]
+    there: Bool[Array, "*g n"]
 
 
-def near_enough(found: Contacts, hold: Hold) -> Bool[Array, "n"]:
-    """Returns which contacts may exert a force."""
-    return hold.near(found.distance - found.margin)
+class Touching(eqx.Module):
+    """Groups of contacts of a model in motion.
+
+    Args:
+      motion: The model in motion.
+      groups: The groups.
+      give: How much the bodies of the model give way.
+      hold: How contacts are held.
+    """
+
+    motion: Motion
+    groups: Groups
+    hold: Hold
+    give: Float[Array, "g c"]
+
+    def __init__(self, motion: Motion, groups: Groups, give: Mobilities, hold: Hold):
+        self.motion, self.groups, self.hold = motion, groups, hold
+        ends = groups.contacts.bodies(motion.model)
+        first, second = (gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1))
+        self.give = groups.stacked(of_pairs(groups.contacts, first + second))
+
+    @property
+    def acts(self) -> Bool[Array, "g"]:
+        """Whether a contact of each group may exert a force."""
+        found = self.groups.contacts
+        return jnp.any(self.hold.near(self.groups.stacked(found.distance - found.margin)), axis=1)
+
+    def each(self, compute: Callable[[Pushes], Any]) -> Any:
+        """Returns `compute` of the pushes of each group; zeros for groups that do not act."""
+        motion, groups, found = self.motion, self.groups, self.groups.contacts
+        # Velocities of floating bodies are along the world's axes; rows accelerate by nothing else without `a`.
+        moved = [groups.unknowns(motion, x) for x in (motion.v, turning_rates(motion))]
+        held = (found.distance - found.margin, found.friction, found.solref, found.solimp)
+        given = (groups.rows(motion), *moved, self.give, *map(groups.stacked, held))
+        return each(
+            lambda own: only_if(own[0], lambda: compute(_pushes(self.hold, *own[1:]))), (self.acts, *given)
+        )
+
+    def term(self, change: Callable[[Pushes], Pushes], cone: str, ratio: Float[Array, ""]) -> Skipped:
+        """Returns the terms of all groups, with changed pushes."""
+        return Skipped(self.each(lambda own: contact_term(change(own), cone, ratio)), self.acts)
 
 
-def pushes(motion: Motion, group: Group, give: Mobilities, hold: Hold) -> Pushes:
-    """Returns how the contacts of a group move and how they are held."""
-    found, rows = group.contacts, group.rows(motion)
-    # Velocities of floating bodies are along the world's axes; rows accelerate by nothing else without `a`.
-    velocity, drift = (
-        jnp.sum(rows * group.unknown(motion, x)[None, None], axis=2)
-        for x in (motion.v, turning_rates(motion))
-    )
-    there = near_enough(found, hold)
-    depth = jnp.where(there, found.distance - found.margin, 0)
-    soft = hold.softness(depth, found.solref, found.solimp)
+def _pushes(hold: Hold, rows, v, turning, give, distance, friction, solref, solimp) -> Pushes:
+    velocity, drift = (jnp.sum(rows * x[None, None], axis=2) for x in (v, turning))
+    there = hold.near(distance)
+    depth = jnp.where(there, distance, 0)
+    soft = hold.softness(depth, solref, solimp)
     wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
-    ends = found.bodies(motion.model)
-    first, second = (gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1))
-    both = of_pairs(found, first + second)
-    return Pushes(rows, velocity, drift, wanted, soft.damping, both, soft.impedance, there)
+    return Pushes(rows, velocity, drift, friction, wanted, soft.damping, give, soft.impedance, there)
 
 
 def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
@@ -225,13 +258,13 @@ def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], the
     return jnp.where(there, 1 / r, 0)
 
 
-def contact_term(group: Group, own: Pushes, cone: str, ratio: Float[Array, ""]) -> Rows | Cones:
-    """Returns the term of a group of contacts. Across the normal the contacts are `ratio` times stiffer."""
-    rows, size = own.rows, group.size
+def contact_term(own: Pushes, cone: str, ratio: Float[Array, ""]) -> Rows | Cones:
+    """Returns the term of contacts. Across the normal they are `ratio` times stiffer."""
+    rows, size = own.rows, own.rows.shape[1]
     if size == 1:
         stiffness = stiffness_of(own.give, own.impedance, own.there)
         return Rows.one_sided(rows[:, 0], own.wanted - own.drift[:, 0], stiffness)
-    mu = at_least(group.contacts.friction[:, : size - 1], LEAST_FRICTION)
+    mu = at_least(own.friction[:, : size - 1], LEAST_FRICTION)
     across = -own.damping[:, None] * own.velocity[:, 1:]
     wanted = jnp.concatenate([own.wanted[:, None], across], axis=1) - own.drift
     if cone == "pyramidal":
