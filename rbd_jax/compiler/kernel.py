@@ -114,7 +114,8 @@ class Kernel:
                 return arrays[id(x)], True
             if (id(x), False) in self._numbers:
                 return stored[self._numbers[id(x), False]], True
-            return jnp.asarray(self.scalars.values(x, dtype)), False
+            # In NumPy, so that it is known to programs that are traced.
+            return self.scalars.values(x, dtype), False
 
         for equation, args, results in self.later:
             given = [value(x, aval_of(atom).dtype) for x, atom in zip(args, equation.invars, strict=True)]
