@@ -229,27 +229,47 @@ class Touching(eqx.Module):
 
     def each(self, compute: Callable[[Pushes], Any]) -> Any:
         """Returns `compute` of the pushes of each group; zeros for groups that do not act."""
+        return each(lambda own: only_if(own.acts, lambda: compute(own.pushes)), self._groups())
+
+    def term(self, change: Callable[[Pushes], Pushes], cone: str, ratio: Float[Array, ""]) -> Skipped:
+        """Returns the terms of all groups, with changed pushes."""
+        held = lambda own: contact_term(change(own.pushes), cone, ratio)
+        return each(lambda own: Skipped(only_if(own.acts, lambda: held(own)), own.acts), self._groups())
+
+    def _groups(self) -> _Group:
         motion, groups, found = self.motion, self.groups, self.groups.contacts
         # Velocities of floating bodies are along the world's axes; rows accelerate by nothing else without `a`.
         moved = [groups.unknowns(motion, x) for x in (motion.v, turning_rates(motion))]
         held = (found.distance - found.margin, found.friction, found.solref, found.solimp)
+        hold = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(self.give), *x.shape)), self.hold)
         given = (groups.rows(motion), *moved, self.give, *map(groups.stacked, held))
-        return each(
-            lambda own: only_if(own[0], lambda: compute(_pushes(self.hold, *own[1:]))), (self.acts, *given)
+        return _Group(hold, self.acts, *given)
+
+
+class _Group(NamedTuple):
+    """What the pushes of a group of contacts are computed from."""
+
+    hold: Hold
+    acts: Bool[Array, ""]
+    rows: Float[Array, "n d k"]
+    v: Float[Array, "k"]
+    turning: Float[Array, "k"]
+    give: Float[Array, "n"]
+    distance: Float[Array, "n"]
+    friction: Float[Array, "n 5"]
+    solref: Float[Array, "n 2"]
+    solimp: Float[Array, "n 5"]
+
+    @property
+    def pushes(self) -> Pushes:
+        velocity, drift = (jnp.sum(self.rows * x[None, None], axis=2) for x in (self.v, self.turning))
+        there = self.hold.near(self.distance)
+        depth = jnp.where(there, self.distance, 0)
+        soft = self.hold.softness(depth, self.solref, self.solimp)
+        wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
+        return Pushes(
+            self.rows, velocity, drift, self.friction, wanted, soft.damping, self.give, soft.impedance, there
         )
-
-    def term(self, change: Callable[[Pushes], Pushes], cone: str, ratio: Float[Array, ""]) -> Skipped:
-        """Returns the terms of all groups, with changed pushes."""
-        return Skipped(self.each(lambda own: contact_term(change(own), cone, ratio)), self.acts)
-
-
-def _pushes(hold: Hold, rows, v, turning, give, distance, friction, solref, solimp) -> Pushes:
-    velocity, drift = (jnp.sum(rows * x[None, None], axis=2) for x in (v, turning))
-    there = hold.near(distance)
-    depth = jnp.where(there, distance, 0)
-    soft = hold.softness(depth, solref, solimp)
-    wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
-    return Pushes(rows, velocity, drift, friction, wanted, soft.damping, give, soft.impedance, there)
 
 
 def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
