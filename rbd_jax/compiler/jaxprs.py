@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.interpreters import partial_eval
 
 
 #: Operations that are a program, and the parameter that it is.
@@ -56,6 +57,14 @@ def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
         return [equation.params["program"].closed.jaxpr]
     of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
     return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
+
+
+def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Returns a program without the operations that its results do not need."""
+    if closed.effects:
+        return closed
+    jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return ClosedJaxpr(jaxpr, closed.consts)
 
 
 def _terms(equation: JaxprEqn) -> int:

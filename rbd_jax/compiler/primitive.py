@@ -20,7 +20,7 @@ from jax.interpreters import ad, batching, mlir
 
 from .._core.platform import is_cpu
 from . import faults
-from .jaxprs import programs_of
+from .jaxprs import needed, programs_of
 from .kernel import Kernel
 from .policy import has_loops, is_kernel, is_worth_it, why_not
 from .schedule import NoKernel
@@ -138,7 +138,7 @@ class Mapped:
     @functools.cached_property
     def closed(self) -> ClosedJaxpr:
         """Its operations: of what is shared, then of the sample."""
-        return self._make()
+        return needed(self._make())
 
     def of_one(self, *args) -> list:
         return core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *args)

@@ -384,8 +384,12 @@ class Interpreter:
         size = lambda x, axes: int(np.prod([x.shape[axis] for axis in axes]))
         batch, inner = size(a, left_batch), size(a, left)
         rows, columns = (batch, size(a, free_a), inner), (batch, size(b, free_b), inner)
-        a = np.transpose(a, [*left_batch, *free_a, *left]).reshape(rows).tolist()
-        b = np.transpose(b, [*right_batch, *free_b, *right]).reshape(columns).tolist()
+        a = np.transpose(a, [*left_batch, *free_a, *left]).reshape(rows)
+        b = np.transpose(b, [*right_batch, *free_b, *right]).reshape(columns)
+        known = [self.scalars.values(x, aval.dtype) for x in (a, b)]
+        if known[0] is not None and known[1] is not None:
+            return [self.literal(np.einsum("bik,bjk->bij", *known).reshape(aval.shape))]
+        a, b = a.tolist(), b.tolist()
         own = [
             self.total((self.combine(lax.mul_p, x, y, aval.dtype) for x, y in zip(row, column)), aval.dtype)
             for rows, columns in zip(a, b)

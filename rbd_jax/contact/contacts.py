@@ -157,7 +157,8 @@ def deepest(found: Contacts, most: int) -> Contacts:
 def _among_least(values: Float[Array, "n"], most: int) -> Bool[Array, "n"]:
     """Returns which values are among the least, as many as `most`."""
     chosen, count = _least(values, most)
-    return jnp.any((chosen == np.arange(len(values))[:, None]) & (np.arange(most) < count), axis=1)
+    is_chosen = chosen[None] == np.arange(len(values))[:, None]
+    return jnp.any(is_chosen & (np.arange(most) < count)[None], axis=1)
 
 
 def _least(values: Float[Array, "n"], most: int) -> tuple[Int[Array, "most"], Int[Array, ""]]:
@@ -334,7 +335,12 @@ def point_jacobians(
 
 def of_pairs(found: Contacts, values: Shaped[Array, "pairs *k"]) -> Shaped[Array, "n *k"]:
     """What each pair of shapes has, for each contact."""
-    return values[found.pair] if found.of_pair is None else gather(values, np.array(found.of_pair, int))
+    return values[found.pair] if found.of_pair is None else rows_at(values, np.array(found.of_pair, int))
+
+
+def rows_at(x: Shaped[Array, "m *k"], places: np.ndarray) -> Shaped[Array, "n *k"]:
+    """Returns the rows of an array of any type at known places."""
+    return gather(x, places) if jnp.issubdtype(x.dtype, jnp.floating) else x[places]
 
 
 def columns_that_move(model: Model, bodies: np.ndarray) -> np.ndarray:

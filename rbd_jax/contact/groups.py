@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from .._core.array import cross, gather
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
-from .contacts import Contacts, contact_jacobian, deepest
+from .contacts import Contacts, contact_jacobian, deepest, rows_at
 
 
 class Groups(NamedTuple):
@@ -106,15 +106,14 @@ def _ends(motion: Motion, found: Contacts) -> tuple[np.ndarray, np.ndarray]:
 def rows_of(found: Contacts, places: np.ndarray) -> Contacts:
     """Returns some of the contacts, by their numbers."""
     arrays = replace(found, lost=None, of_pair=None, condim=())
-    pick = lambda leaf: gather(leaf, places) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf[places]
     return replace(
-        jax.tree.map(pick, arrays),
+        jax.tree.map(lambda leaf: rows_at(leaf, places), arrays),
         condim=tuple(found.condim[place] for place in places),
         of_pair=None if found.of_pair is None else tuple(found.of_pair[place] for place in places),
     )
 
 
-def together(groups: Sequence[Groups], forces: Sequence[Float[Array, "g c *d"]], found: Contacts) -> Contacts:
+def together(groups: Sequence[Groups], forces: Sequence[Array], found: Contacts) -> Contacts:
     """Returns the contacts of all groups with their forces, in the order in which they were found if that is known."""
     if not groups:
         return replace(found, force=jnp.zeros((0, 6), found.distance.dtype))

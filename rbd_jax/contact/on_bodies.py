@@ -100,18 +100,18 @@ class OnBodies(Term):
         """Returns the results of a function of each term and of what is given for it."""
         return tuple(each(lambda own: compute(*own), own) for own in zip(self.parts, *given))
 
-    def _accelerations(self, a: Float[Array, "n"]) -> tuple[Float[Array, "g 6"], ...]:
+    def _accelerations(self, a: Float[Array, "n"]) -> tuple[Array, ...]:
         """Returns the accelerations of the bodies of the parts by the unknowns."""
         rates = a if self.columns is None else matvec(self.columns, a)
         moved = self.tree.path_sum(self.subspace * rates[:, None])
         return tuple(gather(moved, ends) for ends in self.ends)
 
-    def _generalized(self, wrenches: tuple[Float[Array, "g 6"], ...]) -> Float[Array, "n"]:
+    def _generalized(self, wrenches: tuple[Array, ...]) -> Float[Array, "n"]:
         """Returns the generalized force of wrenches on the bodies of the parts."""
         along = jnp.sum(self.subspace * self._carried(wrenches), axis=1)
         return along if self.columns is None else vecmat(along, self.columns)
 
-    def _with(self, matrix, stiffnesses: tuple[Float[Array, "g 6 6"], ...]):
+    def _with(self, matrix, stiffnesses: tuple[Array, ...]):
         """Adds stiffnesses of bodies, of which the lower triangles are given, to the lower triangle of a matrix.
 
         This is the composite-rigid-body algorithm with stiffnesses for inertias.

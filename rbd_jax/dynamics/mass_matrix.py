@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import configuration, takes
-from .._core.array import gather, products
+from .._core.array import gather, products, transpose
 from ..model import Model
 from ..spatial import AnyInertia
 from .columns import among_dofs, at_last_column
@@ -33,8 +33,8 @@ def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = N
     """`mass_matrix` of a model in motion, with the model's armature by default."""
     model, tree, subspace = motion.model, motion.model.topology.tree, motion.common.subspace
     forces = composite_momenta(motion)
-    upper, lower = products(subspace, forces), products(forces, subspace)
-    full = jnp.where(tree.supports.T, upper, jnp.where(tree.supports, lower, 0))
+    lower = products(forces, subspace)
+    full = jnp.where(tree.supports.T, transpose(lower), jnp.where(tree.supports, lower, 0))
     armature = model.armature if armature is None else armature
     return among_dofs(model, full) + jnp.where(np.eye(model.nv, dtype=bool), armature, 0)
 
