@@ -95,14 +95,16 @@ class ConvexLaw(ContactLaw):
         acting = free.force(inertia)
         if resisting is not None:
             inertia = inertia + resisting
-        pattern = _pattern(model, groups) if within is None else None
+        pattern = _pattern(model) if within is None else None
+        coupling = [jnp.any(one.acts) for one in touching if one.groups.ends is None]
+        couples = jnp.any(jnp.stack(coupling)) if coupling else None
 
         def problem(change: Callable[[Pushes], Pushes] = lambda own: own) -> Problem:
             held = [one.term(change, self.cone, ratio) for one in touching]
             terms = _terms(motion, groups, held) + others
             if within is not None:
                 terms = [term.along(within.jacobian, within.bias) for term in terms]
-            return Problem(inertia, acting, tuple(terms), pattern)
+            return Problem(inertia, acting, tuple(terms), pattern, couples if pattern else None)
 
         posed = Posed(motion, tuple(touching), hold, within, problem)
         solution = self.solved(posed, guess)
@@ -136,14 +138,9 @@ def _forces(groups: list[Groups], forces: tuple) -> list[Array]:
     return [*(force[None] for force in forces[:alone]), *(forces[alone] if alone < len(groups) else ())]
 
 
-def _pattern(model: Model, groups: list[Groups]) -> Pattern | None:
-    """Returns where the Hessian may be other than zero; None if that can be everywhere."""
-    if (
-        model.constraints
-        or held_tendons(model)
-        or not model.topology.columns_are_v
-        or any(group.ends is None for group in groups)
-    ):
+def _pattern(model: Model) -> Pattern | None:
+    """Returns where the Hessian may be other than zero without contacts between moving bodies; None if that is everywhere."""
+    if model.constraints or held_tendons(model) or not model.topology.columns_are_v:
         return None
     supports = model.topology.tree.supports
     return Pattern(supports | supports.T)

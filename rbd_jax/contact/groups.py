@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.array import cross, gather
+from .._core.branches import only_if
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
 from .contacts import Contacts, contact_jacobian, deepest, rows_at
@@ -81,12 +82,19 @@ def contact_groups(motion: Motion, found: Contacts, most: int | None) -> list[Gr
             continue
         own = rows_of(found, places)
         few = most is None or len(places) <= most
-        groups.append(Groups(own, places, size) if few else Groups(deepest(own, most), None, size))
+        groups.append(Groups(own, places, size) if few else Groups(_deepest_if_any(own, most), None, size))
     for (_, size), alike in of_bodies.items():
         own, own_signs, places = zip(*alike)
         places = np.concatenate(places)
         groups.append(Groups(rows_of(found, places), places, size, np.array(own), np.array(own_signs)))
     return groups
+
+
+def _deepest_if_any(found: Contacts, most: int) -> Contacts:
+    """Returns `deepest`, which is computed only if a contact acts."""
+    acts = jnp.any(found.active)
+    own = only_if(acts, lambda: deepest(found, most))
+    return replace(own, distance=jnp.where(acts, own.distance, jnp.inf))
 
 
 def _ends(motion: Motion, found: Contacts) -> tuple[np.ndarray, np.ndarray]:

@@ -26,13 +26,15 @@ from .terms import Term
 class Problem(NamedTuple):
     """The problem: M, f, and what there is beside them.
 
-    - `pattern`: where the Hessian is not zero; None if that is not known.
+    - `pattern`: where M and the Hessian may be other than zero; None if that is everywhere.
+    - `couples`: whether terms make the Hessian other than zero elsewhere, too; None if they never do.
     """
 
     inertia: Float[Array, "n n"]
     force: Float[Array, "n"]
     terms: tuple[Term, ...]
     pattern: Pattern | None = None
+    couples: Bool[Array, ""] | None = None
 
 
 class Solution(NamedTuple):
@@ -209,4 +211,7 @@ def _apply_inverse(problem: Problem, misses, g):
     matrix = problem.inertia
     for term, miss in zip(problem.terms, misses):
         matrix = term.stiffened(matrix, miss)
-    return apply_inverse(matrix, g, problem.pattern)
+    sparse = lambda: apply_inverse(matrix, g, problem.pattern)
+    if problem.couples is None:
+        return sparse()
+    return lax.cond(problem.couples, lambda: apply_inverse(matrix, g), sparse)

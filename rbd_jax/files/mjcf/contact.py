@@ -34,7 +34,24 @@ def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
     )
     for name, one in zip(names, compiled.exclude_signature.tolist()):
         found.append(ContactExclusion(name, (bodies[one >> 16], bodies[one & 0xFFFF])))
+    found += _adjacent(mujoco, compiled, bodies)
     return [*found, *_softness(mujoco, compiled), *_massless(compiled)]
+
+
+def _adjacent(mujoco, compiled, bodies: list[str]) -> list[ContactExclusion]:
+    """Returns the exclusions of bodies with several joints and the bodies that carry them, which do not touch in MuJoCo.
+
+    Here a massless body for each further joint lies between the two.
+    """
+    if "FILTERPARENT" in disabled_effects(mujoco, compiled):
+        return []
+    has_geoms = set(compiled.body_weldid[compiled.geom_bodyid].tolist())
+    found = []
+    for body in np.flatnonzero(compiled.body_jntnum > 1).tolist():
+        above = int(compiled.body_weldid[compiled.body_parentid[body]])
+        if above and {body, above} <= has_geoms:
+            found.append(ContactExclusion(f"{bodies[above]}:{bodies[body]}", (bodies[above], bodies[body])))
+    return found
 
 
 def acts(mujoco, compiled) -> bool:
