@@ -15,7 +15,7 @@ from .._core.array import cross, gather
 from .._core.branches import only_if
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
-from .contacts import Contacts, contact_jacobian, deepest, rows_at
+from .contacts import Contacts, deepest, rows_at
 
 
 class Groups(NamedTuple):
@@ -38,20 +38,9 @@ class Groups(NamedTuple):
         """Returns what each contact has, by groups."""
         return x.reshape(len(self.signs), -1, *x.shape[1:])
 
-    def rows(self, motion: Motion) -> Float[Array, "g c d k"]:
-        """Returns the velocities of the contacts by those of the bodies, or by those of the model."""
-        if self.ends is None:
-            return contact_jacobian(motion, self.contacts, self.size)[None]
-        owners = motion.model.topology.column_owner[self.ends]
-        arms = self.stacked(self.contacts.position) - gather(motion.common.origins, owners)[:, None]
-        signs = jnp.asarray(self.signs, arms.dtype)[:, None, None]
-        axes = jnp.moveaxis(self.stacked(self.contacts.frame), 3, 0)
-        rows = []
-        for row in range(self.size):
-            axis = signs * axes[row % 3]
-            linear = [cross(arms, axis), axis]
-            rows.append(jnp.concatenate(linear if row < 3 else [axis, jnp.zeros_like(axis)], axis=2))
-        return jnp.stack(rows, axis=2)
+    def origins(self, motion: Motion) -> Float[Array, "g 3"]:
+        """Returns the origins of the common frames of the bodies, in the world."""
+        return gather(motion.common.origins, motion.model.topology.column_owner[self.ends])
 
     def unknowns(self, motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "g k"]:
         """Returns the velocities of the bodies, or v itself."""
@@ -61,6 +50,18 @@ class Groups(NamedTuple):
         # Not those of `motion`, which have the velocities of prescribed joints in them.
         moved = model.topology.tree.path_sum(motion.common.subspace * to_columns(model, v)[:, None])
         return gather(moved, self.ends)
+
+
+def rows_of_body(
+    position: Float[Array, "n 3"], frame: Float[Array, "n 3 3"], origin: Float[Array, "3"], sign, size: int
+) -> Float[Array, "n d 6"]:
+    """Returns the velocities of contacts of a body along their first axes by that of the body, in the common frame."""
+    arms, rows = position - origin[None], []
+    for row in range(size):
+        axis = sign * frame[:, :, row % 3]
+        linear = [cross(arms, axis), axis]
+        rows.append(jnp.concatenate(linear if row < 3 else [axis, jnp.zeros_like(axis)], axis=1))
+    return jnp.stack(rows, axis=1)
 
 
 def contact_groups(motion: Motion, found: Contacts, most: int | None) -> list[Groups]:

@@ -29,8 +29,8 @@ from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
-from .contacts import columns_that_move, of_pairs, point_jacobians
-from .groups import Groups
+from .contacts import columns_that_move, contact_jacobian, of_pairs, point_jacobians
+from .groups import Groups, rows_of_body
 from .massless import centers_of_mass
 from .solvers.terms import Cones, Coordinates, EllipticCones, Pyramids, Rows, Skipped, Term
 
@@ -229,21 +229,40 @@ class Touching(eqx.Module):
 
     def each(self, compute: Callable[[Pushes], Any]) -> Any:
         """Returns `compute` of the pushes of each group; zeros for groups that do not act."""
-        return each(lambda own: only_if(own.acts, lambda: compute(own.pushes)), self._groups())
+        return each(lambda own: only_if(own.acts, lambda: compute(self._pushes(own))), self._groups())
 
     def term(self, change: Callable[[Pushes], Pushes], cone: str, ratio: Float[Array, ""]) -> Skipped:
         """Returns the terms of all groups, with changed pushes."""
-        held = lambda own: contact_term(change(own.pushes), cone, ratio)
+        held = lambda own: contact_term(change(self._pushes(own)), cone, ratio)
         return each(lambda own: Skipped(only_if(own.acts, lambda: held(own)), own.acts), self._groups())
 
     def _groups(self) -> _Group:
         motion, groups, found = self.motion, self.groups, self.groups.contacts
         # Velocities of floating bodies are along the world's axes; rows accelerate by nothing else without `a`.
-        moved = [groups.unknowns(motion, x) for x in (motion.v, turning_rates(motion))]
-        held = (found.distance - found.margin, found.friction, found.solref, found.solimp)
+        v, turning = (groups.unknowns(motion, x) for x in (motion.v, turning_rates(motion)))
         hold = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(self.give), *x.shape)), self.hold)
-        given = (groups.rows(motion), *moved, self.give, *map(groups.stacked, held))
-        return _Group(hold, self.acts, *given)
+        own = {
+            name: groups.stacked(getattr(found, name))
+            for name in ("position", "frame", "friction", "solref", "solimp")
+        }
+        distance = groups.stacked(found.distance - found.margin)
+        origin = None if groups.ends is None else groups.origins(motion)
+        signs = jnp.asarray(groups.signs, v.dtype)
+        return _Group(hold, self.acts, origin, signs, v, turning, self.give, distance, **own)
+
+    def _pushes(self, own: _Group) -> Pushes:
+        if own.origin is None:
+            rows = contact_jacobian(self.motion, self.groups.contacts, self.groups.size)
+        else:
+            rows = rows_of_body(own.position, own.frame, own.origin, own.sign, self.groups.size)
+        velocity, drift = (jnp.sum(rows * x[None, None], axis=2) for x in (own.v, own.turning))
+        there = own.hold.near(own.distance)
+        depth = jnp.where(there, own.distance, 0)
+        soft = own.hold.softness(depth, own.solref, own.solimp)
+        wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
+        return Pushes(
+            rows, velocity, drift, own.friction, wanted, soft.damping, own.give, soft.impedance, there
+        )
 
 
 class _Group(NamedTuple):
@@ -251,25 +270,17 @@ class _Group(NamedTuple):
 
     hold: Hold
     acts: Bool[Array, ""]
-    rows: Float[Array, "n d k"]
+    origin: Float[Array, "3"] | None
+    sign: Float[Array, ""]
     v: Float[Array, "k"]
     turning: Float[Array, "k"]
     give: Float[Array, "n"]
     distance: Float[Array, "n"]
+    position: Float[Array, "n 3"]
+    frame: Float[Array, "n 3 3"]
     friction: Float[Array, "n 5"]
     solref: Float[Array, "n 2"]
     solimp: Float[Array, "n 5"]
-
-    @property
-    def pushes(self) -> Pushes:
-        velocity, drift = (jnp.sum(self.rows * x[None, None], axis=2) for x in (self.v, self.turning))
-        there = self.hold.near(self.distance)
-        depth = jnp.where(there, self.distance, 0)
-        soft = self.hold.softness(depth, self.solref, self.solimp)
-        wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
-        return Pushes(
-            self.rows, velocity, drift, self.friction, wanted, soft.damping, self.give, soft.impedance, there
-        )
 
 
 def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
