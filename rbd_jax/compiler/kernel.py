@@ -32,11 +32,16 @@ from .schedule import NoKernel, Piece
 IN_COLUMNS = 32
 
 
+def _by_vmap(function: Callable, arrays: list) -> list:
+    return jax.vmap(function)(*arrays)
+
+
 class Kernel:
     """A function of one sample as a kernel, and what is left for after it.
 
     - `owner`: who is asked for it.
     - `shared`: how many of the first arguments are the same for all samples; `summed`: which results are summed over them.
+    - `again`: maps a loop over what the kernel returns, a function of one sample's arrays, over the samples.
     - `stored`: the arrays that it writes, their types, and whether each is summed over the samples; `rows` those of loops.
     """
 
@@ -46,7 +51,7 @@ class Kernel:
         closed: ClosedJaxpr,
         shared: int,
         summed: Sequence[bool],
-        again: Callable | None = None,
+        again: Callable = _by_vmap,
     ):
         self.again = again
         # Not as part of whatever is being traced at the moment: all of this is about constants.
@@ -115,7 +120,9 @@ class Kernel:
             if (id(x), False) in self._numbers:
                 return stored[self._numbers[id(x), False]], True
             # In NumPy, so that it is known to programs that are traced.
-            return self.scalars.values(x, dtype), False
+            known = self.scalars.values(x, dtype)
+            assert known is not None
+            return known, False
 
         for equation, args, results in self.later:
             given = [value(x, aval_of(atom).dtype) for x, atom in zip(args, equation.invars, strict=True)]
@@ -170,4 +177,4 @@ def _after(equation: JaxprEqn, given: Sequence[tuple[Any, bool]], again: Callabl
 
     arrays = [x for x, own in given if own]
     apart = lambda *own: (rows := iter(own)) and of_one(*(next(rows) if is_own else x for x, is_own in given))
-    return again(apart, arrays) if primitive.name == "scan" else jax.vmap(apart)(*arrays)
+    return list(again(apart, arrays) if primitive.name == "scan" else jax.vmap(apart)(*arrays))

@@ -386,9 +386,9 @@ class Interpreter:
         rows, columns = (batch, size(a, free_a), inner), (batch, size(b, free_b), inner)
         a = np.transpose(a, [*left_batch, *free_a, *left]).reshape(rows)
         b = np.transpose(b, [*right_batch, *free_b, *right]).reshape(columns)
-        known = [self.scalars.values(x, aval.dtype) for x in (a, b)]
-        if known[0] is not None and known[1] is not None:
-            return [self.literal(np.einsum("bik,bjk->bij", *known).reshape(aval.shape))]
+        first, second = (self.scalars.values(x, aval.dtype) for x in (a, b))
+        if first is not None and second is not None:
+            return [self.literal(np.einsum("bik,bjk->bij", first, second).reshape(aval.shape))]
         a, b = a.tolist(), b.tolist()
         own = [
             self.total((self.combine(lax.mul_p, x, y, aval.dtype) for x, y in zip(row, column)), aval.dtype)

@@ -113,10 +113,12 @@ class ConvexLaw(ContactLaw):
         pushed = together(groups, _forces(groups, solution.forces), found)
         if self.most is not None:
             pushed = deepest(pushed, self.most)
+        forces = pushed.force
+        assert forces is not None
         return Reaction(
             force,
             replace(pushed, force=None),
-            pushed.force,
+            forces,
             solution.acceleration,
             solution.steps,
             solution.converged,

@@ -82,8 +82,10 @@ def contact_groups(motion: Motion, found: Contacts, most: int | None) -> list[Gr
             of_bodies.setdefault((len(places), size), []).append((end, sign, places))
             continue
         own = rows_of(found, places)
-        few = most is None or len(places) <= most
-        groups.append(Groups(own, places, size) if few else Groups(_deepest_if_any(own, most), None, size))
+        if most is None or len(places) <= most:
+            groups.append(Groups(own, places, size))
+        else:
+            groups.append(Groups(_deepest_if_any(own, most), None, size))
     for (_, size), alike in of_bodies.items():
         own, own_signs, places = zip(*alike)
         places = np.concatenate(places)
@@ -134,7 +136,8 @@ def together(groups: Sequence[Groups], forces: Sequence[Array], found: Contacts)
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *arrays)
     condim = sum((group.contacts.condim for group in groups), ())
     joined = replace(joined, condim=condim)
-    if any(group.places is None for group in groups):
+    places = [group.places for group in groups if group.places is not None]
+    if len(places) < len(groups):
         return replace(joined, lost=found.lost)
-    order = np.argsort(np.concatenate([group.places for group in groups]), kind="stable")
+    order = np.argsort(np.concatenate(places), kind="stable")
     return replace(rows_of(joined, order), lost=found.lost, of_pair=found.of_pair)

@@ -50,9 +50,8 @@ class OnBodies(Term):
             columns = jnp.stack([to_columns(model, own) for own in unit], axis=1)
         return OnBodies(motion.common.subspace, columns, parts, ends, model.topology.tree)
 
-    @property
-    def reference(self):
-        return tuple(part.reference for part in self.parts)
+    def miss(self, a):
+        return self._each(lambda part, x: part.miss(x), self._accelerations(a))
 
     def rows(self, a):
         return self._each(lambda part, x: part.rows(x), self._accelerations(a))

@@ -65,7 +65,7 @@ def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solu
     """
     start = solve_positive(*lax.stop_gradient(problem[:2]), problem.pattern) if guess is None else guess
     a, steps, converged = _solution(problem, lax.stop_gradient(start))
-    return Solution(a, tuple(term.force(_miss(term, a)) for term in problem.terms), steps, converged)
+    return Solution(a, tuple(term.force(term.miss(a)) for term in problem.terms), steps, converged)
 
 
 @custom_jvp
@@ -146,7 +146,7 @@ def _newtons(problem: Problem, start):
     epsilon = float(jnp.finfo(start.dtype).eps)
     # Steps square the error, so a step of relative size ε^0.6 is the last.
     precision, least = epsilon**1.2, epsilon**1.6
-    misses = tuple(_miss(term, start) for term in problem.terms)
+    misses = tuple(term.miss(start) for term in problem.terms)
     begin = _At.of(problem, start, misses, times(problem.inertia, start))
     at, steps, converged = lax.while_loop(
         goes_on, step, (begin, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
@@ -186,18 +186,14 @@ def _length(problem: Problem, start: _At, p, mp, rows, decrease):
     return lax.while_loop(goes_on, step, begin)[0]
 
 
-def _miss(term: Term, a):
-    return jax.tree.map(jnp.subtract, term.rows(a), term.reference)
-
-
 def _gradient(problem: Problem, a):
-    pushed = sum((term.push(_miss(term, a)) for term in problem.terms), jnp.zeros_like(a))
+    pushed = sum((term.push(term.miss(a)) for term in problem.terms), jnp.zeros_like(a))
     return times(problem.inertia, a) - problem.force - pushed
 
 
 def _newton(problem: Problem, a, g):
     """`H⁻¹ g`, `H = M + Jᵀ s'' J` at `a`. Differentiated it is by what H does, and not by how it is put together."""
-    misses = [_miss(term, a) for term in problem.terms]
+    misses = [term.miss(a) for term in problem.terms]
     bends = [term.bend(miss) for term, miss in zip(problem.terms, misses)]
 
     def apply(x):

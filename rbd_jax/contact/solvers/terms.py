@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -25,16 +25,16 @@ from ..._core.branches import only_if
 class Term(eqx.Module):
     """Rows of one kind and their cost.
 
-    Forces and misses (`J a - r`) of a term have the structure of `reference`: an array of shape `*k`, or a tuple of arrays.
+    Forces and misses (`J a - r`) of a term have the structure of its rows: an array of shape `*k`, or a tuple of arrays.
     """
-
-    if TYPE_CHECKING:
-        reference: Any  # subclasses declare these fields in their own order
-        stiffness: Array
 
     @abc.abstractmethod
     def rows(self, a: Float[Array, "n"]) -> Any:
         """Returns `J a`."""
+
+    def miss(self, a: Float[Array, "n"]) -> Any:
+        """Returns `J a - r`."""
+        return self.rows(a) - getattr(self, "reference")  # noqa: B009  a field of each kind of rows
 
     @abc.abstractmethod
     def pushed(self, force: Any) -> Float[Array, "n"]:
@@ -62,7 +62,8 @@ class Term(eqx.Module):
 
     def softened(self, share: Float[Array, ""]) -> Term:
         """Returns the term with its stiffness times `share`."""
-        return eqx.tree_at(lambda term: term.stiffness, self, self.stiffness * share)
+        stiffness = lambda term: term.stiffness
+        return eqx.tree_at(stiffness, self, stiffness(self) * share)
 
     def acting(self) -> Term:
         """Returns a term with the same values that skips rows without effect. Its derivatives by its own fields may differ."""
@@ -91,9 +92,8 @@ class Skipped(Term):
     term: Term
     acts: Bool[Array, ""]
 
-    @property
-    def reference(self):
-        return self.term.reference
+    def miss(self, a):
+        return self._if_it_acts(lambda term: term.miss(a))
 
     def rows(self, a):
         return self._if_it_acts(lambda term: term.rows(a))
