@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.array import gather, matmul, matvec, products, transpose, vecmat
-from ..compiler import each
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
 from ..model.tree import Tree
+from .each import each
 from .solvers.terms import Term
 
 

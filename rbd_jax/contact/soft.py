@@ -22,10 +22,12 @@ class Soft(ConvexLaw):
 
     - `cone`: of friction, `"pyramidal"` or `"elliptic"`.
     - `impratio`: how much stiffer friction is than the normal force.
-    - `most`: so many contacts at most act at once (of each number of dimensions), the deepest; the fewer, the faster a step. By
-      default all that there are. More than that are told: `Result.CONTACTS_LOST`, `Contacts.lost`.
-    - `pairs`: so many pairs of shapes of each two kinds are looked at, those whose bounding spheres are nearest; by default all.
-      Pairs with a plane are cheap, and are not counted. If more might touch, that is told in the same way.
+    - `most`: the maximum number of contacts that act at once, of each number of dimensions; the deepest act. By default all act.
+      It saves time where many pairs of moving bodies may touch. If more would act, `Result.CONTACTS_LOST` and `Contacts.lost`
+      report it.
+    - `pairs`: the maximum number of pairs of shapes of each two kinds whose contact points are computed, those with the nearest
+      bounding spheres. By default all are. Pairs with a plane are cheap and do not count. If more might touch, it is reported in
+      the same way.
     - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction. Without it, stops of
       joints are left to `rbd.forces.JointLimit`, and their friction to the scheme.
 

@@ -23,13 +23,13 @@ from .._core.array import at_least, clamped, dot, gather, gather_or_zero, matmul
 from .._core.branches import only_if
 from .._core.derivatives import custom_jvp
 from .._core.positive import solve_positive
-from ..compiler import each
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
 from .contacts import columns_that_move, contact_jacobian, of_pairs, point_jacobians
+from .each import each
 from .groups import Groups, rows_of_body
 from .massless import centers_of_mass
 from .solvers.terms import Cones, Coordinates, EllipticCones, Pyramids, Rows, Skipped, Term

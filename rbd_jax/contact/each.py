@@ -1,0 +1,19 @@
+"""Functions of each row of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+
+try:
+    from ..compiler import each
+except ImportError:  # the library does without the compiler, in more time
+
+    def each(function: Callable[[Any], Any], stacked: Any) -> Any:
+        return jax.vmap(function)(stacked)
+
+
+__all__ = ["each"]
