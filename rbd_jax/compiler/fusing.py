@@ -148,7 +148,7 @@ class Fusing(Interpreter):
         return results
 
     def stepped(self, equation: JaxprEqn, args: list) -> list:
-        if any(isinstance(x, Later) for x in args):
+        if equation.primitive.name not in PROGRAMS and any(isinstance(x, Later) for x in args):
             args = [x if isinstance(x, Later) else self.scalars.all_settled(x, last=True) for x in args]
             results: list = [Made() for _ in equation.outvars]
             self.later.append((equation, args, results))

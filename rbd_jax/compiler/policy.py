@@ -117,7 +117,8 @@ def refused_in(jaxpr: Jaxpr, given: Sequence[bool]) -> list[JaxprEqn]:
         of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
         flags = dependent_results(equation, of)
         is_after = any(atom in after for atom in atoms)
-        if is_after and any(of) and not _is_quick(equation):
+        # Loops after a kernel are mapped by themselves.
+        if is_after and any(of) and equation.primitive.name != "scan" and not _is_quick(equation):
             return [equation]
         if any(of) and not is_after and (refused := _refused(equation, of, flags)):
             return refused

@@ -211,7 +211,10 @@ class Mapped:
         platform = "cpu" if is_cpu() else "cuda"
         if self.how == _EACH:
             return True
-        return not has_loops(self.closed.jaxpr) and is_worth_it(self, platform)
+        if not is_worth_it(self, platform):
+            return False
+        moving = [number for number, aval in enumerate(self.given) if is_floating(aval)]
+        return not has_loops(self.closed.jaxpr) or is_worth_it(self.pulled_back(moving), platform)
 
     def without_kernel(self, shared: Sequence, samples: Sequence) -> list:
         found = self.otherwise(self, list(shared), list(samples))
