@@ -32,9 +32,10 @@ def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
     names = names_of(
         [compiled.exclude(i).name or f"exclude_{i}" for i in range(compiled.nexclude)], compiled.exclude
     )
-    for name, one in zip(names, compiled.exclude_signature.tolist()):
-        found.append(ContactExclusion(name, (bodies[one >> 16], bodies[one & 0xFFFF])))
-    found += _adjacent(mujoco, compiled, bodies)
+    excluded = [(bodies[one >> 16], bodies[one & 0xFFFF]) for one in compiled.exclude_signature.tolist()]
+    found += [ContactExclusion(*own) for own in zip(names, excluded)]
+    known = {frozenset(ends) for ends in excluded}
+    found += [one for one in _adjacent(mujoco, compiled, bodies) if frozenset(one.bodies) not in known]
     return [*found, *_softness(mujoco, compiled), *_massless(compiled)]
 
 
