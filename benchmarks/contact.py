@@ -1,13 +1,16 @@
 """Robots on the floor: steps a second, how deep they sink, how far they drift, and their energy, against MuJoCo in C and MJX.
 
-    python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 2] [--rounds 7] [--mjx]
+    python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 1] [--rounds 7]
+                                 [--gradient] [--mjx]
 
 Each robot stands on its feet, servos holding it, or falls from a height of 0.3 m. All simulate the same model (written as
-MJCF), with the same step, states and contacts, in float64, on the same cores. Needs: pip install mujoco rich, and
+MJCF), with the same step, states and contacts, in float64, on the same cores. `--gradient` adds the gradient of the last state by
+the first one, of the robots that stand. Needs: pip install mujoco rich, and
 mujoco-mjx for --mjx.
 """
 
 import argparse
+import os
 import sys
 import time
 import warnings
@@ -27,8 +30,9 @@ def arguments():
     parser.add_argument("--robots", default="quadruped,humanoid")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--gradient", action="store_true", help="the gradient through all steps, too")
     parser.add_argument(
         "--mjx", action="store_true", help="MJX, too: it takes minutes to compile and to run on a CPU"
     )
@@ -70,6 +74,22 @@ def ours(robot, q, v, steps):
         return last[:2]
 
     return compiling, lambda: jax.block_until_ready(compiled(q, v)), states
+
+
+def gradients(robot, q, v, steps):
+    """As `ours`, of a gradient by the first state."""
+    import jax
+    import jax.numpy as jnp
+
+    import rbd_jax as rbd
+
+    def total(q, v):
+        path = rbd.rollout(robot, rbd.State(q, v), dt=STEP, steps=steps, save_every=steps)
+        return jnp.sum(path.q[-1]) + jnp.sum(path.v[-1])
+
+    start = time.perf_counter()
+    compiled = jax.jit(rbd.batch_map(jax.grad(total, (0, 1)))).lower(q, v).compile()
+    return time.perf_counter() - start, lambda: jax.block_until_ready(compiled(q, v)), lambda _: (q, v)
 
 
 def in_turns(runs, rounds):
@@ -159,6 +179,8 @@ def told(robot, q, v, before):
 def main():
     given = arguments()
     warnings.simplefilter("ignore")
+    if hasattr(os, "sched_setaffinity"):  # before JAX and MuJoCo count the cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.cores])
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -186,6 +208,8 @@ def main():
             q, v = starts(robot, given.batch, 0.3 * (scene == "falls"), np.random.default_rng(0))
             who = {"MuJoCo, C": mujocos(robot, mj_model, q, v, given.steps, given.cores)}
             who["rbd_jax"] = ours(robot, q, v, given.steps)
+            if given.gradient and scene == "stands":
+                who["rbd_jax, gradient"] = gradients(robot, q, v, given.steps)
             if given.mjx:
                 who["MJX"] = mjxs(mj_model, robot, q, v, given.steps)
             progress.advance(bar)

@@ -28,7 +28,7 @@ from .soft_rows import (
     Mobilities,
     Pushes,
     StopNumbers,
-    Touching,
+    HeldContacts,
     held_tendons,
     joint_rows,
     mobilities,
@@ -80,7 +80,7 @@ class ConvexLaw(ContactLaw):
         found = contacts_of(motion, self.most, self.pairs)
         ratio = self.impratio.astype(dtype)
         groups = contact_groups(motion, found, self.most)
-        touching = [Touching(motion, group, own.give, hold) for group in groups]
+        touching = [HeldContacts(motion, group, own.give, hold) for group in groups]
         others: list[Term] = []
         if self.limits or self.friction:
             others += joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction)
@@ -157,7 +157,7 @@ class Posed(NamedTuple):
     """
 
     motion: Motion
-    touching: tuple[Touching, ...]
+    touching: tuple[HeldContacts, ...]
     hold: Hold
     within: Closure | None
     problem: Callable[..., Problem]

@@ -200,7 +200,7 @@ class Pushes(NamedTuple):
     there: Bool[Array, "*g n"]
 
 
-class Touching(eqx.Module):
+class HeldContacts(eqx.Module):
     """Groups of contacts of a model in motion.
 
     Args:

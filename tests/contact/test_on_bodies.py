@@ -12,7 +12,7 @@ from rbd_jax._core.positive import Pattern, apply_inverse
 from rbd_jax.contact.contacts import contact_jacobian, contacts_of
 from rbd_jax.contact.groups import contact_groups
 from rbd_jax.contact.on_bodies import OnBodies
-from rbd_jax.contact.soft_rows import AsMujoco, Touching, mobilities
+from rbd_jax.contact.soft_rows import AsMujoco, HeldContacts, mobilities
 from rbd_jax.dynamics.mass_matrix import composite_rigid_body
 
 
@@ -52,7 +52,7 @@ def test_rows_forces_and_hessians_are_those_of_the_whole_model(mimic):
         give = mobilities(model)
         terms, dense = [], []
         for group in groups:
-            touching = Touching(motion, group, give, hold)
+            touching = HeldContacts(motion, group, give, hold)
             terms.append(touching.term(lambda own: own, "pyramidal", jnp.asarray(1.0)))
             rows = contact_jacobian(motion, group.contacts, group.size)
             dense.append(group.stacked(rows))
