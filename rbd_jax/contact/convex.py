@@ -24,11 +24,11 @@ from .groups import Groups, contact_groups, together
 from .law import ContactLaw, Reaction
 from .on_bodies import OnBodies
 from .soft_rows import (
+    HeldContacts,
     Hold,
     Mobilities,
     Pushes,
     StopNumbers,
-    HeldContacts,
     held_tendons,
     joint_rows,
     mobilities,
