@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from .._core.arguments import configuration, takes
 from .._core.array import cross, dot, gather, matmul, matvec, transpose, with_precision
+from .._core.branches import only_if
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames
@@ -21,6 +22,7 @@ from ..model import Model
 from ..shapes import Plane
 from ..shapes.geometry import Geometry
 from ..shapes.shape import Shape
+from .each import each
 from .geometry.bounds import bounding_sphere
 from .geometry.pairs import contact_points
 from .pairs import Numbers, Touching, numbers, touching
@@ -147,7 +149,10 @@ def deepest(found: Contacts, most: int) -> Contacts:
     if not order:
         return found
     rows, there = jnp.concatenate(order), jnp.concatenate(there)
-    kept = jax.tree.map(lambda leaf: leaf[rows], replace(found, lost=None))
+    whole = replace(found, lost=None, condim=(), of_pair=None)
+    # A kernel selects each number of a row among all rows, so it skips rows that no sample needs.
+    row = lambda own: only_if(own[1], lambda: jax.tree.map(lambda leaf: leaf[own[0]], whole))
+    kept = each(row, (rows, there))
     condim = tuple(size for size, part in zip(sorted(set(found.condim)), order) for _ in range(len(part)))
     return replace(
         kept, distance=jnp.where(there, kept.distance, jnp.inf), condim=condim, lost=found.lost, of_pair=None

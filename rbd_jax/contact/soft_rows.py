@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -252,7 +253,7 @@ class HeldContacts(eqx.Module):
 
     def _pushes(self, own: _Group) -> Pushes:
         if own.origin is None:
-            rows = contact_jacobian(self.motion, self.groups.contacts, self.groups.size)
+            rows = self._rows_of_model()
         else:
             rows = rows_of_body(own.position, own.frame, own.origin, own.sign, self.groups.size)
         velocity, drift = (jnp.sum(rows * x[None, None], axis=2) for x in (own.v, own.turning))
@@ -263,6 +264,21 @@ class HeldContacts(eqx.Module):
         return Pushes(
             rows, velocity, drift, own.friction, wanted, soft.damping, own.give, soft.impedance, there
         )
+
+    def _rows_of_model(self) -> Float[Array, "n d nv"]:
+        """Returns the velocities of contacts by those of the model, zero for contacts that exert no force."""
+        found, size = self.groups.contacts, self.groups.size
+        if found.of_pair is not None:
+            return contact_jacobian(self.motion, found, size)
+
+        def one(own):
+            row = jax.tree.map(lambda leaf: leaf[None], own)
+            there = self.hold.near(row.distance - row.margin)[0]
+            return only_if(
+                there, lambda: contact_jacobian(self.motion, replace(row, condim=(size,)), size)[0]
+            )
+
+        return each(one, replace(found, lost=None, condim=()))
 
 
 class _Group(NamedTuple):
