@@ -325,7 +325,7 @@ def test_derivatives_are_mapped_as_well(size, derivative, monkeypatch):
 
 
 def test_derivatives_of_long_loops(monkeypatch):
-    """JAX's own, with what is kept on the way: the values of a loop are not worked out twice."""
+    """Kernels, too: the values of a loop are computed twice, which takes less time than storing what is needed."""
     made = []
     kernel = mapped.Kernel
     monkeypatch.setattr(mapped, "Kernel", lambda *program: made.append(program) or kernel(*program))
@@ -338,7 +338,7 @@ def test_derivatives_of_long_loops(monkeypatch):
     loss = lambda mapped: lambda m, x: sum(jnp.sum(y**2) for y in mapped(m, x, k)[:2])
     given = np.array([1.1, 0.3, -0.7]), x
     found = jax.jit(jax.grad(loss(rbd.batch_map(one, (None, 0, 0))), (0, 1)))(*given)
-    assert not made
+    assert len(made) == 2  # the loop, and the loop that stores; the way back is too small for a kernel
     assert_same(found, jax.jit(jax.grad(loss(jax.vmap(one, (None, 0, 0))), (0, 1)))(*given), 1e-12)
 
 
