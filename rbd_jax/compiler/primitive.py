@@ -205,8 +205,8 @@ class Mapped:
     def has_derivative(self) -> bool:
         """Whether its derivative is made of functions like this.
 
-        The way back begins again with the samples. That pays only if it is a kernel: otherwise it is faster to store what is needed
-        on the way there.
+        The way back begins again with the samples. That pays only if it is a kernel. Otherwise it is faster to store what is
+        needed on the way there.
         """
         platform = "cpu" if is_cpu() else "cuda"
         if self.how == _EACH:
