@@ -27,7 +27,7 @@ from .._core.arguments import (
     velocity,
     whole_number,
 )
-from .._core.array import by_numpy, clamped, pick
+from .._core.array import by_numpy, clamped, is_known, pick
 from .._core.derivatives import custom_jvp
 from .._core.jit import compiled
 from .._core.module import Module
@@ -269,7 +269,8 @@ def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tup
     refuse_delays(owner, model, told)
     begin = begun(owner, model, before.state, task._dt(model), before.time, task.scheme, (), "auto")
     given = begin, control_of(owner, model, told, model.dtype)
-    numbers, rest = eqx.partition(given, eqx.is_inexact_array)
+    # Traced integers too: a function with a derivative rule must not close over them.
+    numbers, rest = eqx.partition(given, lambda x: eqx.is_inexact_array(x) or not is_known(x))
 
     def run(numbers):
         begin, control = eqx.combine(numbers, rest)
