@@ -45,9 +45,13 @@ def apply_inverse(
     On a CPU this is two loops, in place of calls to LAPACK: these cost more than what they do for matrices this small, and a loop
     over samples with a call in it is not compiled as one piece. Where A is not positive definite the result is not finite.
 
-    - `matrix`: of A the lower triangle is read.
-    - `pattern`: where A is not zero. Columns are eliminated from the last to the first, by which the factors of a matrix with the
-      pattern of a tree have that pattern too; a kernel computes nothing of what is zero.
+    Columns are eliminated from the last to the first, so a matrix with the zeros of a tree has factors with the same zeros (book
+    section 6.5). A kernel skips them.
+
+    Args:
+      matrix: A; only its lower triangle is read.
+      x: The right-hand side.
+      pattern: Where A may be other than zero; everywhere by default.
     """
     if pattern is not None:
         matrix = jnp.where(pattern.mask, matrix, 0)

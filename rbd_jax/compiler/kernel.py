@@ -5,7 +5,8 @@ folds. Each scalar is then an instruction: of a thread that has a number of it (
 have a sample in each lane (`cpu.routine`).
 
 Long loops stay loops: a row that they are given is read from memory in its round, and a row that they return is written in it.
-Rows are too many to be kept on chip, so what is made of them is made after the kernel, mapped by `jax.vmap`.
+Rows are too many to be kept on chip, so operations on them follow the kernel: loops as kernels of their own where that pays,
+the rest by `jax.vmap`.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ from .schedule import KINDS
 
 
 #: Without being asked: programs of so many entries of arrays, which on a GPU compile about as fast as with `vmap`, and on a CPU
-#: in about half a minute at most; of so many times more than they read and write, because what only moves numbers is not faster;
+#: in about a minute at most; of so many times more than they read and write, because what only moves numbers is not faster;
 #: without large matrices, as those of a policy are, which a library multiplies faster: sums of so many terms; and with so many
 #: numbers that all samples share.
 LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 6_000_000, "cuda": 450_000}, 8, 64, 4000
 
-#: Entries that an iteration of a `while` loop selects among. Measured on contact steps: kernels are 3 to 10 times as fast with
-#: 2,000 (16 contacts of a humanoid), and 4 times as slow with 3,000 (56 contacts of a quadruped).
+#: Entries that an iteration of a `while` loop selects among. Measured on contact steps with dense rows: kernels are 3 to 10 times
+#: as fast with 2,000 (16 contacts of a humanoid), and 4 times as slow with 3,000 (56 contacts of a quadruped).
 PICKED = 2_500
 
 

@@ -82,20 +82,13 @@ def each(function: Callable[[Any], Any], stacked: Any) -> Any:
     >>> print(compiler.each(lambda x: 2 * x, jnp.arange(3.0)))
     [0. 2. 4.]
     """
-    one = (
-        jax.tree.map(lambda x: jnp.squeeze(x, 0), stacked) if len(jax.tree.leaves(stacked)[0]) == 1 else None
-    )
-    if one is not None:
-        return jax.tree.map(lambda x: x[None], function(one))
-    return mapped("each", function, stacked, _EACH, _vectorized)
+    if len(jax.tree.leaves(stacked)[0]) == 1:
+        return jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: jnp.squeeze(x, 0), stacked)))
+    return mapped("each", function, stacked, _EACH, Mapped.by_vmap)
 
 
 #: Of a program that is part of others: it is no kernel by itself.
 _EACH = "each"
-
-
-def _vectorized(one: Mapped, shared: list, samples: list) -> list:
-    return jax.vmap(lambda *rows: one.of_one(*shared, *rows))(*samples)
 
 
 class Mapped:
@@ -142,6 +135,10 @@ class Mapped:
 
     def of_one(self, *args) -> list:
         return core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *args)
+
+    def by_vmap(self, shared: list, samples: list) -> list:
+        """The results of each sample, by `jax.vmap`."""
+        return jax.vmap(lambda *rows: self.of_one(*shared, *rows))(*samples)
 
     def bound(self, shared: Sequence, samples: Sequence) -> list:
         """The results of each sample, (size, ...) each, or what they sum up to."""

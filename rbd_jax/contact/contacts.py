@@ -118,7 +118,10 @@ def with_contacts(motion: Motion, most: int | None = None, pairs: int | None = N
 
 
 def _bounded_to(found: Contacts, most: int) -> Contacts:
-    """Returns the contacts, of which at most so many of each number of axes act, and counts the others."""
+    """Returns the contacts with all but the `most` deepest active ones, of each number of axes, infinitely far away.
+
+    `lost` counts the contacts that were put away.
+    """
     lost = jnp.zeros((), int) if found.lost is None else found.lost
     kept = np.ones(len(found.condim), bool)
     for size in sorted(set(found.condim)):

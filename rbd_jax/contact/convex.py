@@ -135,7 +135,10 @@ def _terms(motion: Motion, groups: list[Groups], terms: list[Skipped]) -> list[T
 
 
 def _forces(groups: list[Groups], forces: tuple) -> list[Array]:
-    """Returns the forces of groups of contacts, from those of the terms of `_terms`. Contacts of bodies are the last groups."""
+    """Returns the forces of each group of contacts, given the forces of the terms that `_terms` returned.
+
+    `contact_groups` lists the groups of bodies last.
+    """
     alone = sum(group.ends is None for group in groups)
     return [*(force[None] for force in forces[:alone]), *(forces[alone] if alone < len(groups) else ())]
 

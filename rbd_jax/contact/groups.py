@@ -19,13 +19,15 @@ from .contacts import Contacts, deepest, rows_at
 
 
 class Groups(NamedTuple):
-    """Groups of equally many contacts that act along the same number of axes: of a body with the world each, or one of others.
+    """Groups with the same number of contacts and of axes.
 
-    - `contacts`: those of the first group, then those of the second, and so on.
-    - `places`: the numbers of the contacts among all; None if they depend on the configuration.
-    - `size`: the number of axes.
-    - `ends`: the last column of each body; None if the contacts depend on the motion of the whole model.
-    - `signs`: 1 for a body with the second shapes, otherwise -1.
+    A group contains the contacts of one moving body with the world. All other contacts form one group of their own.
+
+    - `contacts`: the contacts of all groups, group by group.
+    - `places`: the index of each contact among all contacts; None if it depends on the configuration.
+    - `size`: the number of axes along which each contact acts.
+    - `ends`: the last column of each group's body; None for contacts that depend on the motion of the whole model.
+    - `signs`: 1 if the group's body has the second shape of each pair, -1 if it has the first.
     """
 
     contacts: Contacts

@@ -7,6 +7,7 @@ Hessian of the contact problem has the zeros of the mass matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.array import gather, matmul, matvec, products, transpose, vecmat
+from .._core.array import columnwise, gather, matmul, matvec, products, transpose, vecmat
 from ..dynamics import Motion
 from ..dynamics.columns import to_columns
 from ..model.tree import Tree
@@ -46,8 +47,7 @@ class OnBodies(Term):
         model = motion.model
         columns = None
         if not model.topology.columns_are_v:
-            unit = jnp.eye(model.nv, dtype=motion.q.dtype)
-            columns = jnp.stack([to_columns(model, own) for own in unit], axis=1)
+            columns = columnwise(partial(to_columns, model), jnp.eye(model.nv, dtype=motion.q.dtype))
         return OnBodies(motion.common.subspace, columns, parts, ends, model.topology.tree)
 
     def miss(self, a):

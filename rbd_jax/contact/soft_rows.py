@@ -190,19 +190,19 @@ class Pushes(NamedTuple):
     - `impedance`: where a contact is not `there`, it does nothing.
     """
 
-    rows: Float[Array, "*g n d k"]
-    velocity: Float[Array, "*g n d"]
-    drift: Float[Array, "*g n d"]
-    friction: Float[Array, "*g n 5"]
-    wanted: Float[Array, "*g n"]
-    damping: Float[Array, "*g n"]
-    give: Float[Array, "*g n"]
-    impedance: Float[Array, "*g n"]
-    there: Bool[Array, "*g n"]
+    rows: Float[Array, "n d k"]
+    velocity: Float[Array, "n d"]
+    drift: Float[Array, "n d"]
+    friction: Float[Array, "n 5"]
+    wanted: Float[Array, "n"]
+    damping: Float[Array, "n"]
+    give: Float[Array, "n"]
+    impedance: Float[Array, "n"]
+    there: Bool[Array, "n"]
 
 
-class HeldContacts(eqx.Module):
-    """Groups of contacts of a model in motion.
+class HeldContacts:
+    """Groups of contacts of a model in motion, and how they are held.
 
     Args:
       motion: The model in motion.
@@ -211,16 +211,11 @@ class HeldContacts(eqx.Module):
       hold: How contacts are held.
     """
 
-    motion: Motion
-    groups: Groups
-    hold: Hold
-    give: Float[Array, "g c"]
-
     def __init__(self, motion: Motion, groups: Groups, give: Mobilities, hold: Hold):
         self.motion, self.groups, self.hold = motion, groups, hold
         ends = groups.contacts.bodies(motion.model)
         first, second = (gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1))
-        self.give = groups.stacked(of_pairs(groups.contacts, first + second))
+        self.give: Float[Array, "g c"] = groups.stacked(of_pairs(groups.contacts, first + second))
 
     @property
     def acts(self) -> Bool[Array, "g"]:
@@ -266,7 +261,7 @@ class HeldContacts(eqx.Module):
         )
 
     def _rows_of_model(self) -> Float[Array, "n d nv"]:
-        """Returns the velocities of contacts by those of the model, zero for contacts that exert no force."""
+        """Returns the contact Jacobian of a group that depends on the whole model; zero rows for contacts that exert no force."""
         found, size = self.groups.contacts, self.groups.size
         if found.of_pair is not None:
             return contact_jacobian(self.motion, found, size)

@@ -42,12 +42,8 @@ def in_fastest_form(
     without = fused is False or lanes is not None or (on_cpu and size < ENOUGH_FOR_A_KERNEL)
     if without and not asked:
         return _in_turn(function, batched, lanes, size) if on_cpu else jax.vmap(function)(batched)
-    otherwise = functools.partial(_one_by_one, size=size) if on_cpu else _vectorized
+    otherwise = functools.partial(_one_by_one, size=size) if on_cpu else compiler.Mapped.by_vmap
     return compiler.mapped(owner, function, batched, fused, otherwise)
-
-
-def _vectorized(mapped: Any, shared: list, samples: list) -> list:
-    return jax.vmap(lambda *rows: mapped.of_one(*shared, *rows))(*samples)
 
 
 def _one_by_one(mapped: Any, shared: list, samples: list, size: int) -> list:

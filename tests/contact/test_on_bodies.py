@@ -39,7 +39,13 @@ def two_legs(mimic: bool):
     return rbd.attach(builder.build(), *shapes, *apart, rbd.contact.Soft())
 
 
-@pytest.mark.parametrize("mimic", [False, True], ids=["every joint moves", "a joint follows"])
+@pytest.mark.parametrize(
+    "mimic",
+    [
+        pytest.param(False, marks=pytest.mark.slow, id="every joint moves"),
+        pytest.param(True, id="a joint follows"),
+    ],
+)
 def test_rows_forces_and_hessians_are_those_of_the_whole_model(mimic):
     model = two_legs(mimic)
     rng = np.random.default_rng(0)

@@ -20,9 +20,10 @@ from jaxtyping import Array, Bool, Float
 
 from ..._core.array import matmul, matvec
 from ..._core.branches import only_if
+from ..._core.module import Module
 
 
-class Term(eqx.Module):
+class Term(Module):
     """Rows of one kind and their cost.
 
     Forces and misses (`J a - r`) of a term have the structure of its rows: an array of shape `*k`, or a tuple of arrays.
