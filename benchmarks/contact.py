@@ -89,7 +89,7 @@ def gradients(robot, q, v, steps):
 
     start = time.perf_counter()
     compiled = jax.jit(rbd.batch_map(jax.grad(total, (0, 1)))).lower(q, v).compile()
-    return time.perf_counter() - start, lambda: jax.block_until_ready(compiled(q, v)), lambda _: (q, v)
+    return time.perf_counter() - start, lambda: jax.block_until_ready(compiled(q, v)), None
 
 
 def in_turns(runs, rounds):
@@ -219,7 +219,7 @@ def main():
                 speed = f"{given.batch * given.steps / np.median(took):,.0f}"
                 ratio = f"{np.median(times[0] / took):.2f}"
                 compiled = "" if compiling is None else f"{compiling:.1f}"
-                became = told(robot, *states(result), (q, v))
+                became = ("", "", "") if states is None else told(robot, *states(result), (q, v))
                 table.add_row(name, scene, name_of, speed, ratio, compiled, *became)
     Console(width=130).print(table)
 
