@@ -3,10 +3,10 @@
     python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 1] [--rounds 7]
                                  [--gradient] [--mjx]
 
-Each robot stands on its feet, servos holding it, or falls from a height of 0.3 m. All simulate the same model (written as
-MJCF), with the same step, states and contacts, in float64, on the same cores. `--gradient` adds the gradient of the last state by
-the first one, of the robots that stand. Needs: pip install mujoco rich, and
-mujoco-mjx for --mjx.
+Each robot stands on its feet, servos holding it, or falls from a height of 0.3 m. A robot is a name that `rbd.load` knows or a
+path of a file. All simulate the same model (written as MJCF) with the same scheme (that of the file, if it names one), step,
+states and contacts, in float64, on the same cores. `--gradient` adds the gradient of the last state by the first one, of the
+robots that stand. Needs: pip install mujoco rich, and mujoco-mjx for --mjx.
 """
 
 import argparse
@@ -204,7 +204,8 @@ def main():
             text = rbd.to_mjcf(robot)
             mj_model = mujoco.MjModel.from_xml_string(text)
             mj_model.opt.timestep = STEP
-            mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+            if robot.settings.integrator is None:  # a file's own scheme is that of both
+                mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
             q, v = starts(robot, given.batch, 0.3 * (scene == "falls"), np.random.default_rng(0))
             who = {"MuJoCo, C": mujocos(robot, mj_model, q, v, given.steps, given.cores)}
             who["rbd_jax"] = ours(robot, q, v, given.steps)
@@ -220,7 +221,7 @@ def main():
                 ratio = f"{np.median(times[0] / took):.2f}"
                 compiled = "" if compiling is None else f"{compiling:.1f}"
                 became = ("", "", "") if states is None else told(robot, *states(result), (q, v))
-                table.add_row(name, scene, name_of, speed, ratio, compiled, *became)
+                table.add_row(os.path.basename(name), scene, name_of, speed, ratio, compiled, *became)
     Console(width=130).print(table)
 
 

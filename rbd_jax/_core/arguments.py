@@ -22,6 +22,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .array import as_jax, floating, floating_numpy, in_numpy, is_known
 from .errors import UnknownNameError, is_plain
 from .jit import compiled
+from .under_vmap import one_operation
 
 
 F = TypeVar("F", bound=Callable)
@@ -34,8 +35,8 @@ def takes(*, compile: bool = True, planar: bool = False, **checks: Check) -> Cal
     """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is due.
 
     A parameter without a check, or a check without a parameter, is an error when the function is defined. With the arguments
-    as the checks return them the function is `compiled`, unless it looks at numbers itself. `planar` says that planar models are
-    fine as well.
+    as the checks return them the function is `compiled`, and `one_operation` under `jax.vmap`, unless it looks at numbers
+    itself. `planar` says that planar models are fine as well.
     """
 
     def decorate(function: F) -> F:
@@ -46,7 +47,7 @@ def takes(*, compile: bool = True, planar: bool = False, **checks: Check) -> Cal
                 "after the first needs its own"
             )
 
-        run = compiled(function) if compile else function
+        run = compiled(one_operation(function)) if compile else function
 
         @functools.wraps(function)
         def wrapper(model, *args, **kwargs):

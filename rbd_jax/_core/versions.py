@@ -5,6 +5,7 @@ try:
 except ImportError:  # before 0.10
     from jax.core import get_opaque_trace_state as get_opaque_trace_state
 
+from jax._src.interpreters.batching import BatchTracer as BatchTracer
 from jax.interpreters.partial_eval import DynamicJaxprTracer as DynamicJaxprTracer
 
 

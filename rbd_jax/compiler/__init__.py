@@ -5,6 +5,7 @@ It knows nothing of rigid bodies. `README.md` beside this file shows how a progr
 - `each`: a function of each row of arrays, which a kernel computes row by row
 - `mapped`: a function of each sample of a batch, as one operation of JAX: a kernel where that is possible and worth it
 - `Mapped`: that function
+- `single`: a function as one operation that `jax.vmap` turns into such a function
 - `in_lanes`: `jax.lax.map` over groups of samples, for functions that cannot be kernels
 - `ScalarProgram`: a function with some of its numbers known, without the arithmetic that they spare
 - `count_operations`: what a function computes
@@ -18,6 +19,7 @@ __all__ = [
     "each",
     "mapped",
     "Mapped",
+    "single",
     "in_lanes",
     "ScalarProgram",
     "count_operations",
@@ -38,3 +40,4 @@ from .primitive import (
     mapped as mapped,
 )
 from .scalarize import ScalarProgram as ScalarProgram
+from .single import single as single

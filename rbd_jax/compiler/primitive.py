@@ -196,7 +196,7 @@ class Mapped:
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
         make = lambda: jax.make_jaxpr(of_one)(*shapes)
         how = self.how if self.how == _EACH else None
-        return Mapped(self.owner, given, results, shared, how, self.otherwise, make, summed, origin)
+        return type(self)(self.owner, given, results, shared, how, self.otherwise, make, summed, origin)
 
     @functools.cached_property
     def has_derivative(self) -> bool:
@@ -323,7 +323,7 @@ for name in ("cpu", "cuda"):
     mlir.register_lowering(operation, _lowered(name), platform=name)
 
 
-def _forward(primals, tangents, *, program: Mapped):
+def forward(primals, tangents, *, program: Mapped):
     changes = lambda x: not isinstance(x, ad.Zero) and is_floating(x)
     moving = [number for number, x in enumerate(tangents) if changes(x)]
     if moving and not program.has_derivative:
@@ -349,10 +349,10 @@ def _forward(primals, tangents, *, program: Mapped):
     return results, moved
 
 
-ad.primitive_jvps[operation] = _forward
+ad.primitive_jvps[operation] = forward
 
 
-def _reverse(cotangents, *args, program: Mapped):
+def reverse(cotangents, *args, program: Mapped):
     """Of a derivative forward, which is linear in tangents."""
     assert program.origin is not None
     of, moving = program.origin
@@ -371,7 +371,7 @@ def _reverse(cotangents, *args, program: Mapped):
     return [*[None] * of.shared, *own[:by_all], *[None] * count, *own[by_all:]]
 
 
-ad.primitive_transposes[operation] = _reverse
+ad.primitive_transposes[operation] = reverse
 
 
 def _batched(args, axes, *, program: Mapped):

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from .._core.arguments import whole_number
 from .._core.failures import Failure, first_failure
 from .._core.jit import compiled
+from .._core.under_vmap import one_operation
 from ..constraints import Stabilization
 from ..optimize.implicit import recomputed
 from ._event import Crossing, EventFunction, choose
@@ -139,6 +140,7 @@ def rollout(
 
 
 @compiled
+@one_operation
 def _simulated(
     begin: Begin,
     controls: Driving,

@@ -15,6 +15,7 @@ from .._core.arguments import whole_number
 from .._core.array import blocks, matmul, products, transpose
 from .._core.failures import first_failure, lost
 from .._core.jit import compiled
+from .._core.under_vmap import one_operation
 from ..constraints import Stabilization
 from ..dynamics import Motion
 from ..dynamics.derivatives import newton_euler_derivatives
@@ -103,11 +104,13 @@ def step_derivatives(
 
 
 @compiled
+@one_operation
 def _compiled_step(begin: Begin, control: Control, *, substeps: int):
     return stepped(begin, begin.state, control, substeps)
 
 
 @compiled
+@one_operation
 def _compiled_derivatives(begin: Begin, control: Control, *, by: tuple[bool, bool]):
     return linearized(begin, control, by)
 

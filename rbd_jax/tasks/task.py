@@ -31,6 +31,7 @@ from .._core.array import by_numpy, clamped, is_known, pick
 from .._core.derivatives import custom_jvp
 from .._core.jit import compiled
 from .._core.module import Module
+from .._core.under_vmap import one_operation
 from ..forces.actuators.drive import actuators_of
 from ..simulate import Simulated
 from ..simulate.begin import begun
@@ -185,16 +186,19 @@ class Task(Module):
 
 
 @compiled
+@one_operation
 def _reset(task: Task, key: PRNGKeyArray) -> TaskState:
     return _begun(task, key)
 
 
 @compiled
+@one_operation
 def _step(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
     return _stepped(task, state, action)
 
 
 @compiled
+@one_operation
 def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
     new = _stepped(task, state, action)
     # Samples that are mapped one after the other begin anew only where they have to; a batch in one does in any case.

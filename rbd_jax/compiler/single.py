@@ -1,0 +1,115 @@
+"""A function of one sample as one operation of JAX, which `jax.vmap` turns into a `Mapped` function.
+
+By itself it is compiled as the operations that it consists of. Its derivatives are operations like it, so that `jax.vmap` of a
+gradient is mapped as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import core
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .._core import under_vmap
+from .._core.platform import is_cpu
+from .primitive import Mapped, forward, reverse
+
+
+#: The number of samples from which on a CPU a kernel is tried.
+ENOUGH = 8
+
+
+def single(function: Callable[[Any], Any], given: Any) -> Any:
+    """Returns the results of a function, as one operation.
+
+    Args:
+      function: The function of a PyTree. What it uses from around it may be traced.
+      given: The PyTree. Only its traced arrays are arguments of the operation.
+    """
+    leaves, structure = jax.tree.flatten(given)
+    traced = [number for number, x in enumerate(leaves) if isinstance(x, core.Tracer)]
+
+    def of_traced(*arrays):
+        filled = list(leaves)
+        for number, x in zip(traced, arrays, strict=True):
+            filled[number] = x
+        return function(jax.tree.unflatten(structure, filled))
+
+    avals = [jax.ShapeDtypeStruct(leaves[number].shape, leaves[number].dtype) for number in traced]
+    closed, found = jax.make_jaxpr(of_traced, return_shape=True)(*avals)
+    if closed.effects:
+        return function(given)
+    around = [isinstance(x, core.Tracer) for x in closed.consts]
+    pick = lambda own, flag: [x for x, is_one in zip(own, around, strict=True) if is_one == flag]
+    variables = closed.jaxpr.constvars
+    jaxpr = closed.jaxpr.replace(
+        constvars=pick(variables, False), invars=[*pick(variables, True), *closed.jaxpr.invars]
+    )
+    whole = ClosedJaxpr(jaxpr, pick(closed.consts, False))
+    program = Single("jax.vmap", whole.in_avals, whole.out_avals, 0, None, Mapped.by_vmap, lambda: whole)
+    arguments = [*pick(closed.consts, True), *(leaves[number] for number in traced)]
+    return jax.tree.unflatten(jax.tree.structure(found), program.bound([], arguments))
+
+
+class Single(Mapped):
+    """A function of one sample that is not mapped yet: all its arguments are its own."""
+
+    def bound(self, shared: Sequence, samples: Sequence) -> list:
+        return operation.bind(*samples, program=self)
+
+    def without_kernel(self, shared: Sequence, samples: Sequence) -> list:
+        return self.of_one(*samples)
+
+    def mapped(self, is_own: Sequence[bool], size: int) -> Mapped:
+        """Returns the function mapped over a batch.
+
+        Args:
+          is_own: Which arguments have a batch axis. The others come first in what is returned.
+          size: The number of samples.
+        """
+        order = ordered(is_own)
+        avals = [self.given[number] for number in order]
+
+        def make() -> ClosedJaxpr:
+            closed = self.closed
+            invars = [closed.jaxpr.invars[number] for number in order]
+            return ClosedJaxpr(closed.jaxpr.replace(invars=invars), closed.consts)
+
+        return Mapped(self.owner, avals, self.results, len(avals) - sum(is_own), None, self.otherwise, make)
+
+
+def ordered(is_own: Sequence[bool]) -> list[int]:
+    """Returns the numbers of the shared arguments, then those of the sample's own."""
+    return sorted(range(len(is_own)), key=lambda number: is_own[number])
+
+
+operation = Primitive("single")
+operation.multiple_results = True
+operation.def_impl(lambda *args, program: program.of_one(*args))
+operation.def_abstract_eval(
+    lambda *args, program: [core.ShapedArray(x.shape, x.dtype) for x in program.results]
+)
+mlir.register_lowering(
+    operation, mlir.lower_fun(lambda *args, program: program.of_one(*args), multiple_results=True)
+)
+ad.primitive_jvps[operation] = forward
+ad.primitive_transposes[operation] = reverse
+
+
+def _batched(args, axes, *, program: Single):
+    is_own = [axis is not None for axis in axes]
+    rows = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
+    (size,) = {x.shape[0] for x, is_one in zip(rows, is_own, strict=True) if is_one}
+    own = program.mapped(is_own, size)
+    given = [rows[number] for number in ordered(is_own)]
+    run = own.without_kernel if is_cpu() and size < ENOUGH else own.bound
+    return run(given[: own.shared], given[own.shared :]), [0] * len(program.results)
+
+
+batching.primitive_batchers[operation] = _batched
+under_vmap.bind = single
