@@ -51,6 +51,11 @@ def assert_same(found, expected, tolerance=1e-12):
     assert_each_close(found, expected, tolerance)
 
 
+def by_xla(function, in_axes=0):
+    """`jax.vmap` of a function, compiled by XLA alone: inside `jax.jit` no function is an operation with a kernel."""
+    return jax.jit(jax.vmap(jax.jit(function), in_axes))
+
+
 def quotient(function, step=1e-5):
     """The derivative at zero of a function of one number, by central differences."""
     return jax.tree.map(lambda a, b: (a - b) / (2 * step), function(step), function(-step))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import by_xla
 
 import rbd_jax as rbd
 
@@ -67,13 +68,13 @@ def check(name, robot, forms):
     given = [q + 0.1 * np.arange(len(q)) / len(q) for _ in range(configurations)]
     batch = with_bad_numbers([*given, *(random.normal(size=model.nv) for _ in range(vectors))])
     one = lambda *x: function(model, *x)
-    expected = jax.tree.leaves(jax.jit(jax.vmap(one))(*batch))
+    expected = jax.tree.leaves(by_xla(one)(*batch))
     for form in forms:
         mapped = {
             "kernel": lambda: rbd.batch_map(one, fused=True),
             "kernel of a GPU": lambda: rbd.batch_map(one, fused="interpret"),
             "lanes": lambda: rbd.batch_map(one, lanes=8),
-            "specialized": lambda: jax.jit(jax.vmap(rbd.specialize(function, model))),
+            "specialized": lambda: by_xla(rbd.specialize(function, model)),
         }[form]()
         for found, wanted in zip(jax.tree.leaves(mapped(*batch)), expected, strict=True):
             finite, may_be = np.isfinite(found), np.isfinite(wanted)
@@ -111,7 +112,7 @@ def test_round_by_round():
         return y, z, told[::100]
 
     batch = with_bad_numbers([np.array([0.3, 0.5]), np.linspace(0.0, 1.0, 300)])
-    expected = jax.jit(jax.vmap(function))(*batch)
+    expected = by_xla(function)(*batch)
     for form in (True, "interpret"):
         for found, wanted in zip(rbd.batch_map(function, fused=form)(*batch), expected, strict=True):
             np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
@@ -137,7 +138,7 @@ def test_searches(make):
         rbd.rollout(model, rbd.State(q, v), dt=5e-3, steps=3)
     )
     batch = with_bad_numbers([np.asarray(model.reference), np.random.default_rng(0).normal(size=model.nv)])
-    expected = jax.jit(jax.vmap(steps))(*batch)
+    expected = by_xla(steps)(*batch)
     for form in (True, "interpret"):
         for found, wanted in zip(rbd.batch_map(steps, fused=form)(*batch), expected, strict=True):
             np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
@@ -148,7 +149,7 @@ def test_a_rollout_that_diverges():
     model = rbd.load("double_pendulum")
     end = lambda v: rbd.rollout(model, rbd.State(model.reference, v), dt=1e-2, steps=300).q[-1]
     v = with_bad_numbers([np.array([0.3, -0.2])])[0]
-    expected = jax.jit(jax.vmap(end))(v)
+    expected = by_xla(end)(v)
     np.testing.assert_array_equal(np.isfinite(rbd.batch_map(end, fused=True)(v)), np.isfinite(expected))
     assert np.isfinite(expected[0]).all() and not np.isfinite(expected[1:]).any()
 

@@ -6,10 +6,10 @@ import sys
 import textwrap
 import warnings
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import by_xla
 
 import rbd_jax as rbd
 from rbd_jax.compiler import compat, faults
@@ -83,7 +83,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault, message", FAULTS.values(), ids=FAULTS)
 def test_it_is_told_once_and_mapped_without(fault, message, monkeypatch):
     pytest.importorskip("llvmlite")
-    expected = jax.jit(jax.vmap(function))(X)
+    expected = by_xla(function)(X)
     fault(monkeypatch)
     (one, two), warned = told(lambda: (in_batches(), in_batches()))
     np.testing.assert_allclose(one, expected, rtol=1e-13)
@@ -105,7 +105,7 @@ def test_versions_that_were_not_tested_can_be_insisted_on(monkeypatch):
 def test_they_can_be_switched_off(monkeypatch):
     monkeypatch.setenv(faults.SWITCH, "0")
     found, warned = told(in_batches)
-    np.testing.assert_allclose(found, jax.jit(jax.vmap(function))(X), rtol=1e-13)
+    np.testing.assert_allclose(found, by_xla(function)(X), rtol=1e-13)
     assert not warned
     with pytest.raises(ValueError, match="fused kernels: RBD_JAX_KERNELS is 0; leave fused out"):
         in_batches(fused=True)
@@ -143,8 +143,8 @@ def test_without_the_compiler_the_library_is_right():
             warnings.simplefilter("always")
             found = [rbd.batch_map(force)(q, v, a) for _ in range(2)]
         assert [str(one.message)[:45] for one in caught] == ["batch_map: this installation has no rbd_jax.c"], caught
-        expected = jax.jit(jax.vmap(force))(q, v, a)
-        for one in (*found, jax.jit(jax.vmap(rbd.specialize(rbd.inverse_dynamics, model)))(q, v, a)):
+        expected = by_xla(force)(q, v, a)
+        for one in (*found, by_xla(rbd.specialize(rbd.inverse_dynamics, model))(q, v, a)):
             np.testing.assert_allclose(one, expected, rtol=1e-12)
         try:
             rbd.batch_map(force, fused=True)(q, v, a)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from support import assert_same
+from support import assert_same, by_xla
 
 import rbd_jax as rbd
 from rbd_jax.compiler import faults, fusing, policy as choice, primitive as mapped
@@ -152,7 +152,7 @@ def few(monkeypatch):
 @functools.cache
 def mapped_by_jax(name):
     function, batch = FUNCTIONS[name]
-    return jax.jit(jax.vmap(function))(*batch)
+    return by_xla(function)(*batch)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def dynamics(robot, operation, count):
     model = rbd.load(robot)
     function = lambda *x: OPERATIONS[operation](model, *x)
     batch = samples(model, count)
-    return function, batch, jax.jit(jax.vmap(function))(*batch)
+    return function, batch, by_xla(function)(*batch)
 
 
 def check(robot, operation, count, how):
@@ -222,14 +222,14 @@ def test_single_precision(how):
     batch = samples(model, 33)
     found = rbd.batch_map(function, fused=how)(*batch)
     assert found.dtype == jnp.float32
-    assert_same(found, jax.jit(jax.vmap(function))(*batch), 1e-4)
+    assert_same(found, by_xla(function)(*batch), 1e-4)
 
 
 def test_what_is_shared_is_read(how):
     """A model that is an argument, and one that is traced around it."""
     model = rbd.load("double_pendulum")
     q, v, tau = samples(model, 6)
-    expected = jax.jit(jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x)))(q, v, tau)
+    expected = by_xla(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, tau)
     shared = rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0), fused=how)
     assert_same(shared(model, q, v, tau), expected)
     heavier = eqx.tree_at(lambda model: model.inertias.mass, model, 2 * np.asarray(model.inertias.mass))
@@ -245,10 +245,10 @@ def test_a_stretch_of_simulated_batches(how):
     model, made = rbd.load("double_pendulum"), rbd.simulate.Stretches("a test", rubs=False)
     q, v, _ = samples(model, 6)
     start = lambda q, v: made.start(model, rbd.State(q, v, jnp.zeros(0)), jnp.asarray(0.01))
-    carry, first = jax.jit(jax.vmap(start))(q, v), jax.device_put(np.int32(4))
+    carry, first = by_xla(start)(q, v), jax.device_put(np.int32(4))
     advance = lambda model, first, carry: made.advance(model, carry, first, jnp.asarray(0.01), 300)
     found = rbd.batch_map(advance, (None, None, 0), fused=how)(model, first, carry)
-    assert_same(found, jax.jit(jax.vmap(advance, (None, None, 0)))(model, first, carry), 1e-12)
+    assert_same(found, by_xla(advance, (None, None, 0))(model, first, carry), 1e-12)
 
 
 def test_derivatives_are_those_of_the_function(how):
@@ -518,7 +518,7 @@ def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
     made.clear()
     exported = jax.export.export(jax.jit(in_batches))(x)
     assert not made
-    assert_same(exported.call(x), jax.jit(jax.vmap(function))(x))
+    assert_same(exported.call(x), by_xla(function)(x))
 
 
 def test_what_does_something_besides_is_told(how):
@@ -576,7 +576,7 @@ def test_registers_of_threads(function, dtype, few, monkeypatch):
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
     found = rbd.batch_map(function, fused="interpret")(x, y)
-    assert_same(found, jax.jit(jax.vmap(function))(x, y), 1e-5 if dtype == jnp.float32 else 1e-13)
+    assert_same(found, by_xla(function)(x, y), 1e-5 if dtype == jnp.float32 else 1e-13)
     assert few == any(map(registers.moves, planned))
 
 
@@ -657,7 +657,7 @@ def test_operations_of_processors(dtype):
         (lambda x, y: (jnp.arctan2(x, y), jnp.power(jnp.abs(x), y)), (x, y)),
         (whole, (x, k)),
     ):
-        found, expected = rbd.batch_map(function, fused=True)(*batch), jax.jit(jax.vmap(function))(*batch)
+        found, expected = rbd.batch_map(function, fused=True)(*batch), by_xla(function)(*batch)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-12)
@@ -680,7 +680,7 @@ def test_parts_hand_on_numbers_of_any_width(few):
         return x, (total % 1000).astype(np.int32)
 
     x, k = np.linspace(0, 1, 37, dtype=np.float32), np.arange(37, dtype=np.int32)
-    assert_same(rbd.batch_map(narrow, fused=True)(x, k), jax.jit(jax.vmap(narrow))(x, k), 1e-6)
+    assert_same(rbd.batch_map(narrow, fused=True)(x, k), by_xla(narrow)(x, k), 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -696,7 +696,7 @@ def test_chunks_of_any_length(count):
     """Lanes beyond the last sample do no harm, in rows and in columns."""
     pytest.importorskip("llvmlite")
     x = np.random.default_rng(7).normal(size=(count, 4))
-    assert_same(rbd.batch_map(many, fused=True)(x), jax.jit(jax.vmap(many))(x))
+    assert_same(rbd.batch_map(many, fused=True)(x), by_xla(many)(x))
 
 
 def test_what_processors_have_not_is_told():

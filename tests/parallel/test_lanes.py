@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from support import assert_same
+from support import assert_same, by_xla
 
 import rbd_jax as rbd
 from rbd_jax.compiler import lanes
@@ -148,7 +148,7 @@ def test_rollouts_have_rules():
 
     program = lanes.Program.of(path, (q, v))
     assert lanes.has_rules(program.jaxpr, (True, True))
-    assert_same(jax.jit(lambda: lanes.in_lanes(path, (q, v), 4, 4))(), jax.jit(jax.vmap(path))((q, v)))
+    assert_same(jax.jit(lambda: lanes.in_lanes(path, (q, v), 4, 4))(), by_xla(path)((q, v)))
     rubbing = replace(model, friction=jax.device_put(np.asarray(model.friction) + 0.1))
     searching = lanes.Program.of(lambda rows: path(rows, rubbing), (q, v))
     assert not lanes.has_rules(searching.jaxpr, (True, True))
@@ -196,7 +196,7 @@ def test_derivatives_of_what_is_mapped():
     assert_same(*(jax.jit(lambda f=f: jax.jvp(f, (gravity, q), (gravity, 0 * q)))() for f in (ours, theirs)))
     assert_same(*(jax.jit(jax.hessian(lambda g, f=f: f(g, q)))(gravity) for f in (ours, theirs)), 1e-10)
     several = np.stack([q, np.asarray(q) + 1])
-    assert_same(*(jax.jit(jax.vmap(lambda q, f=f: f(gravity, q)))(several) for f in (ours, theirs)))
+    assert_same(*(by_xla(lambda q, f=f: f(gravity, q))(several) for f in (ours, theirs)))
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_gradients_in_lanes_are_finite_where_they_are_singular():
     )
     found = rbd.batch_map(one, lanes=2)(q)
     assert np.isfinite(found).all()
-    assert_same(found, jax.jit(jax.vmap(one))(q), 1e-9)
+    assert_same(found, by_xla(one)(q), 1e-9)
 
 
 def test_in_single_precision():
@@ -218,7 +218,7 @@ def test_in_single_precision():
     one = lambda q: rbd.forward_dynamics(model, q, q, q)
     found = rbd.batch_map(one, lanes=4)(q)
     assert found.dtype == jnp.float32
-    found, expected = np.asarray(found), np.asarray(jax.jit(jax.vmap(one))(q))
+    found, expected = np.asarray(found), np.asarray(by_xla(one)(q))
     assert np.abs(found - expected).max() < 2e-5 * np.abs(expected).max()
 
 

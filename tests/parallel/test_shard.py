@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import by_xla
 
 import rbd_jax as rbd
 
@@ -122,7 +123,7 @@ def test_shard_is_vmap():
     function = lambda model, q, shift: rbd.gravity_force(model, q + shift["a"])
     model, q = rbd.load("double_pendulum"), np.arange(6.0).reshape(3, 2)
     shift = {"a": np.array(0.5)}
-    expected = jax.jit(jax.vmap(function, (None, 0, None)))(model, q, shift)
+    expected = by_xla(function, (None, 0, None))(model, q, shift)
     np.testing.assert_allclose(rbd.shard(function, (None, 0, None))(model, q, shift), expected, rtol=1e-14)
     named = lambda q, *, by: q * by
     np.testing.assert_array_equal(rbd.shard(named)(q, by=np.arange(3.0)), q * np.arange(3.0)[:, None])

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import assert_close, quotient
+from support import assert_close, by_xla, quotient
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -90,7 +90,7 @@ def test_same_function_on_a_chain():
 def same_function(name, model):
     function, given = getattr(rbd, name), FUNCTIONS[name](*samples(model))
     fast = rbd.specialize(function, model)
-    both = jax.jit(jax.vmap(lambda *x: (fast(*x), function(model, *x))))
+    both = by_xla(lambda *x: (fast(*x), function(model, *x)))
     for found, one in zip(*map(jax.tree.leaves, both(*given)), strict=True):
         assert_close(found, one, 1e-11)
 
@@ -102,9 +102,9 @@ def test_body_coordinates_of_every_kind_of_joint(name):
     model, function = tree(), getattr(rbd, name)
     given = FUNCTIONS[name](*samples(model))
     cheaper = IN_BODY_COORDINATES[function]
-    expected = jax.jit(jax.vmap(lambda *x: function(model, *x)))(*given)
-    assert_close(jax.jit(jax.vmap(lambda *x: cheaper(model, *x)))(*given), expected, 1e-11)
-    assert_close(jax.jit(jax.vmap(cheaper, (None,) + (0,) * len(given)))(model, *given), expected, 1e-11)
+    expected = by_xla(lambda *x: function(model, *x))(*given)
+    assert_close(by_xla(lambda *x: cheaper(model, *x))(*given), expected, 1e-11)
+    assert_close(by_xla(cheaper, (None,) + (0,) * len(given))(model, *given), expected, 1e-11)
 
 
 @pytest.mark.slow
