@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+from jax.core import Tracer
 
 from .versions import BatchTracer
 
@@ -41,7 +42,7 @@ def one_operation(function: F) -> F:
 def is_batched(x: Any) -> bool:
     """Returns whether `jax.vmap` has given an array a batch axis, inside any derivatives that are being taken."""
     while not isinstance(x, BatchTracer):
-        x = getattr(x, "primal", None) if isinstance(x, jax.core.Tracer) else None
+        x = getattr(x, "primal", None) if isinstance(x, Tracer) else None
         if x is None:
             return False
     return True
