@@ -1,165 +1,166 @@
 """Rigid-body dynamics in JAX: complete, differentiable, fast.
 
-Functions take a `Model` first and one sample after it; batch them with `jax.vmap` or `batch_map`, differentiate them with
-`jax.grad`. They compile themselves, and become part of what `jax.jit` compiles. Here are all public names; those in the
-packages at the end have their own `help`.
+Functions take a `Model` first and the data of one sample after it. Batch them with `jax.vmap` or `batch_map`, and differentiate
+them with `jax.grad`. Each function compiles itself on its first call; inside `jax.jit` it becomes part of the compiled program.
+The lists below name everything public. The packages at the end have their own `help`.
 
-Every function has an example in its docstring. It supposes `import jax, jax.numpy as jnp, numpy as np, rbd_jax as rbd`, and that
-three digits are printed: `np.set_printoptions(precision=3, suppress=True)`.
+Every function has an example in its docstring. The examples assume `import jax, jax.numpy as jnp, numpy as np, rbd_jax as rbd`
+and print three digits: `np.set_printoptions(precision=3, suppress=True)`.
+
 
 Models:
 
-- `load`: a bundled robot by its name, or what a URDF or MJCF file describes
-- `load_urdf`: the model that a URDF file describes
-- `load_mjcf`: the model that an MJCF file describes
-- `load_sdf`: the model that an SDF file describes
-- `save_urdf`: write a model as a URDF file
-- `to_urdf`: the text of one
-- `save_mjcf`: write a model as an MJCF file
-- `to_mjcf`: the text of one
-- `ModelBuilder`: collects bodies, joints and what is attached to them, and builds a `Model`
-- `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
+- `load`: load a bundled robot by name, or a URDF or MJCF file
+- `load_urdf`: load a model from a URDF file
+- `load_mjcf`: load a model from an MJCF file
+- `load_sdf`: load a model from an SDF file
+- `save_urdf`: write a model to a URDF file
+- `to_urdf`: the URDF text of a model
+- `save_mjcf`: write a model to an MJCF file
+- `to_mjcf`: the MJCF text of a model
+- `ModelBuilder`: collects bodies, joints and attachments, and builds a `Model`
+- `GraphBuilder`: builds a `Model` from a graph of bodies and joints, in any order, with any loops
 - `reroot`: a floating model with another body as its root
 - `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
-- `DenavitHartenberg`: what it returns, and a model of them
-- `Model`: a mechanism: its tree of bodies and joints, and all of its numbers; `print(model)` draws it
-- `Body`: one body of a `ModelBuilder`, the joint that attaches it, and what acts along that joint
-- `Mimic`: a joint that follows another
+- `DenavitHartenberg`: Denavit–Hartenberg parameters, and the model they describe
+- `Model`: a mechanism: its tree of bodies and joints, and all its parameters; `print(model)` draws it
+- `Body`: one body of a `ModelBuilder`, the joint that attaches it, and the passive elements of that joint
+- `Mimic`: a joint whose coordinate follows another joint's
 - `Tree`: the tree of bodies, and how it is traversed
 - `Inertia`: the inertia of a rigid body
 - `Transform`: a frame placed in another
-- `Attached`: what can be fixed to bodies and joints of a model: the protocol of constraints, forces, sites, sensors
+- `Attached`: protocol of everything fixed to bodies and joints of a model: constraints, forces, sites, sensors
 - `Site`: a named frame on a body
-- `Shape`: a geometry on a body, to be seen and to touch with; see `shapes`
+- `Shape`: a geometry on a body, for contact and for display; see `shapes`
 - `Keyframe`: a named state
-- `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
-- `detach`: the model without some of that
-- `check`: an error that names every number that a model cannot have
+- `attach`: add sites, shapes, actuators, sensors and other attachments to a model
+- `detach`: remove attachments from a model
+- `check`: raises an error that names every invalid parameter of a model
 - `add_constraints`: the model with loops, couplings or prescribed motions
 - `add_forces`: the model with force elements
-- `lock_joints`: the model with some of its joints welded
-- `fuse_fixed`: the model without its welds
+- `lock_joints`: the model with some joints welded
+- `fuse_fixed`: the model with welded bodies merged
 - `rename`: the model with other names for bodies and joints
 - `concatenate`: several models in one world
 - `astype`: the model in another precision
-- `at_time`: the model with what moves by itself where it is at a time
-- `planar`: the model on planar algebra, if it moves in a plane
-- `with_traversal`: the model with its tree traversed another way
-- `ModelError`: a model that cannot be
-- `ModelWarning`: a model that can be, but is suspicious
+- `at_time`: the model with its prescribed motions at a given time
+- `planar`: the model in planar algebra, if it moves in a plane
+- `with_traversal`: the model with another traversal of its tree
+- `ModelError`: an invalid model
+- `ModelWarning`: a valid but suspicious model
 - `UnknownNameError`: a name that the model does not have
 
 Configurations:
 
-- `neutral`: the configuration that the model is described in
-- `random_configuration`: a configuration drawn within the limits
-- `integrate`: where a velocity, held for unit time, leads
+- `neutral`: the configuration in which the model is described
+- `random_configuration`: a random configuration within the joint limits
+- `integrate`: the configuration reached with a constant velocity after unit time
 - `difference`: the velocity that leads from one configuration to another in unit time
-- `configuration_rate`: the rate of the numbers of q at a velocity
+- `configuration_rate`: the time derivative of q at a velocity
 
 Kinematics:
 
 - `forward_kinematics`: the frame of every body in the world
 - `body_velocities`: the spatial velocity of every body
 - `body_accelerations`: the spatial acceleration of every body
-- `jacobian`: the Jacobian of a body or a point of it
-- `jacobian_derivative`: its rate
+- `jacobian`: the Jacobian of a body or of a point on it
+- `jacobian_derivative`: the time derivative of that Jacobian
 - `jacobian_product`: the Jacobians of all bodies times a velocity
-- `jacobian_derivative_product`: their rates times a velocity
+- `jacobian_derivative_product`: their time derivatives times a velocity
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
-- `center_of_mass`: of all bodies, in the world
+- `center_of_mass`: the center of mass of all bodies, in the world
 - `center_of_mass_jacobian`: its Jacobian
-- `average_velocity`: the velocity of the whole as if it were one body
+- `average_velocity`: the velocity of all bodies as if they were one rigid body
 - `site_frames`: the frame of every site in the world
 - `shape_frames`: the frame of every shape in the world
-- `ray_distances`: how far it is along rays to the nearest shape
-- `site_velocities`: how the sites move
+- `ray_distances`: the distance along rays to the nearest shape
+- `site_velocities`: the velocity of every site
 - `site_jacobian`: the Jacobian of a site
-- `Motion`: a model in a state: what follows from that, computed once
+- `Motion`: a model in a state, with its derived quantities computed once
 
 Dynamics:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
-- `forward_dynamics_by_assembly`: the same in logarithmic depth
+- `forward_dynamics_by_assembly`: forward dynamics in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
-- `floating_base_inverse_dynamics`: joint forces and the motion of a base that nothing holds, from that of the joints
+- `floating_base_inverse_dynamics`: joint forces and base acceleration from the joint accelerations
 - `floating_base_forward_dynamics`: the acceleration of base and joints
-- `floating_base_equation`: their equation of motion by its coefficients
-- `floating_base_mass_matrix`: the inertia that the joints feel when the base gives way
-- `floating_base_jacobian`: how a body moves with the joints then
+- `floating_base_equation`: the coefficients of their equation of motion
+- `floating_base_mass_matrix`: the joint-space inertia matrix with the base free to react
+- `floating_base_jacobian`: the Jacobian of a body by the joints, with the base free to react
 - `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
 - `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
 - `inertia_force`: M times a vector or a matrix, without M
-- `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
+- `solve_augmented_mass_matrix`: `M⁻¹` times a vector or a matrix, with terms of joints and bodies added to M
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `bias_force`: Coriolis, centrifugal and gravity forces
 - `gravity_force`: the forces that hold the model at rest
 - `passive_force`: damping, friction and springs of the joints
-- `operational_inertia`: the inertia that bodies seem to have where they are pushed
-- `inverse_operational_inertia`: how bodies answer to forces on them
-- `kinetic_energy`: of all bodies
-- `potential_energy`: of all bodies in gravity
-- `mechanical_energy`: their sum, with the springs at the joints
-- `momentum`: of all bodies, about the world's origin
-- `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
+- `operational_inertia`: the operational-space inertia of bodies
+- `inverse_operational_inertia`: the accelerations of bodies by forces on them
+- `kinetic_energy`: the kinetic energy of all bodies
+- `potential_energy`: the gravitational potential energy of all bodies
+- `mechanical_energy`: kinetic energy, potential energy and the energy of the joint springs
+- `momentum`: the momentum of all bodies about the world's origin
+- `centroidal_momentum_matrix`: maps v to the momentum about the center of mass
 - `locked_inertia`: the inertia of all bodies as one
-- `centroidal_inertia`: the same about the centre of mass
+- `centroidal_inertia`: the inertia of all bodies as one, about the center of mass
 - `lagrangian_gradients`: the derivatives of the Lagrangian by q and v
 - `inverse_dynamics_regressor`: the generalized forces as a linear function of the inertia parameters
-- `momentum_regressor`: the momentum as such
-- `kinetic_energy_regressor`: the kinetic energy as such
-- `potential_energy_regressor`: the potential energy as such
-- `base_parameters`: the inertia parameters that motions depend on
+- `momentum_regressor`: the momentum as a linear function of the inertia parameters
+- `kinetic_energy_regressor`: the kinetic energy as a linear function of the inertia parameters
+- `potential_energy_regressor`: the potential energy as a linear function of the inertia parameters
+- `base_parameters`: the combinations of inertia parameters that determine the dynamics
 
 Constraints:
 
-- `assemble`: a configuration that closes the loops, from a rough guess
-- `project`: the state moved onto the constraints
-- `project_velocity`: the velocity moved onto the constraints
-- `check_consistent`: an error for a state that breaks the constraints
-- `mobility`: the number of ways in which the mechanism can move
-- `constrained_dynamics`: the acceleration under constraints, and their multipliers
+- `assemble`: a configuration that closes the loops, from an initial guess
+- `project`: the state projected onto the constraints
+- `project_velocity`: the velocity projected onto the constraints
+- `check_consistent`: raises an error for a state that violates the constraints
+- `mobility`: the number of degrees of freedom of the constrained mechanism
+- `constrained_dynamics`: the acceleration under constraints, and the multipliers
 - `constrained_dynamics_derivatives`: the derivatives of both by q, v and the forces
 - `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
-- `constraint_residual`: by how much each equation is broken
-- `constraint_velocity`: the rate of that
+- `constraint_residual`: the residual of each constraint equation
+- `constraint_velocity`: the time derivative of the residual
 - `constraint_jacobian`: the constraint Jacobian G
-- `constraint_bias`: the second rate of the residual without acceleration
+- `constraint_bias`: the second time derivative of the residual at zero acceleration
 - `constraint_force`: the generalized forces `Gᵀ λ` of multipliers
-- `joint_wrenches`: what the joints transmit
-- `ReducedModel`: a model that moves with a few independent variables
+- `joint_wrenches`: the wrenches that the joints transmit
+- `ReducedModel`: a constrained model in terms of independent variables
 - `maximal_coordinates`: the same mechanism as free bodies with constraints
-- `to_maximal`: a state of the model as one of those
-- `from_maximal`: and back
-- `transfer_state`: a state of a model as one of another with the same bodies
+- `to_maximal`: converts a state of the model to maximal coordinates
+- `from_maximal`: converts a state in maximal coordinates back
+- `transfer_state`: converts a state to another model with the same bodies
 
 Simulation:
 
 - `State`: configuration and velocity
-- `rollout`: many steps of one sample, with controls, forces, events and policies
-- `step`: one step
-- `step_derivatives`: one step linearized: the matrices A and B
-- `acceleration`: how a model accelerates in a state under all that acts
-- `contacts`: where its shapes touch
-- `contact_forces`: with what they do to each other there
-- `sense`: what the sensors of a model read in a state
-- `sense_along`: what they read along a trajectory
-- `simulate_batch`: many samples for a long time, some of the rows kept
-- `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
-- `explain`: which form that is, and why
-- `shard`: the same over all devices of all processes
-- `Trajectory`: what a rollout returns
-- `Result`: what the codes of a trajectory mean
-- `Controls`: what the actuators of a model are told
+- `rollout`: simulates one sample over many steps, with controls, forces, events and policies
+- `step`: one time step
+- `step_derivatives`: the linearization of one time step: the matrices A and B
+- `acceleration`: the acceleration of a model under all forces in a state
+- `contacts`: the contact points of the shapes
+- `contact_forces`: the contact points and the force at each
+- `sense`: the sensor readings of a model in a state
+- `sense_along`: the sensor readings along a trajectory
+- `simulate_batch`: long simulations of many samples, with some of the states stored
+- `batch_map`: turns a function of one sample into a function of batches, in the fastest form on this device
+- `explain`: reports which form `batch_map` uses, and why
+- `shard`: `batch_map` over all devices of all processes
+- `Trajectory`: the result of a rollout
+- `Result`: the meaning of the result codes of a trajectory
+- `Controls`: the controls of the actuators of a model
 - `Actuation`: generalized forces at some of the joints
-- `keyframe`: a state that a model carries under a name
-- `keyframe_controls`: what its actuators are told in it
-- `System`: something that moves: what a scheme steps
-- `Scheme`: a rule that carries a state over one step
-- `SemiImplicitEuler`: first order, stable with stiff joints: the default
+- `keyframe`: a named state stored in a model
+- `keyframe_controls`: the controls of a keyframe
+- `System`: a dynamical system that a scheme can step
+- `Scheme`: an integration scheme: one step of a state
+- `SemiImplicitEuler`: first order, stable with stiff joints; the default
 - `LieEuler`: first order, explicit
 - `LinearlyImplicitEuler`: first order, one linear system a step, for stiff forces
 - `CommutatorFree2`: second order, explicit
@@ -169,58 +170,58 @@ Simulation:
 - `RKMK2`: second order, explicit, in a chart
 - `RKMK3`: third order, explicit, in a chart
 - `RungeKutta4`: fourth order, explicit, in a chart
-- `RKMK45`: fifth order, explicit, with steps of its own
-- `Adaptive`: any solver of diffrax, with steps of its own
+- `RKMK45`: fifth order, explicit, adaptive step size
+- `Adaptive`: any diffrax solver, adaptive step size
 - `ImplicitMidpoint`: second order, implicit
-- `BDF1`: first order, implicit, for what is stiff
-- `BDF2`: second order, implicit, for what is stiff
-- `EventDriven`: an explicit scheme that stops at impacts, and goes on from each
-- `GeneralizedAlpha`: second order, implicit, with high frequencies damped by choice
+- `BDF1`: first order, implicit, for stiff systems
+- `BDF2`: second order, implicit, for stiff systems
+- `EventDriven`: an explicit scheme that locates impacts and continues after each
+- `GeneralizedAlpha`: second order, implicit, with adjustable damping of high frequencies
 - `VariationalMidpoint`: second order, symplectic, from the Lagrangian at midpoints
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
-- `EnergyMomentum`: second order, keeps energy and momentum
+- `EnergyMomentum`: second order, conserves energy and momentum
 
-Pictures:
+Videos and pages:
 
-- `save_video`: a film of a motion
-- `save_html`: a page that plays a motion, in one file
+- `save_video`: write a video of a motion
+- `save_html`: write an interactive player of a motion to one HTML file
 
 Learning:
 
-- `Task`: a model to control by rewards: how an episode begins, what is seen, what is wanted
+- `Task`: a model to control by rewards: initial states, observations, rewards and terminations
 
 Tools:
 
-- `checked`: a function that raises where its result is not finite or a code tells a failure
-- `count_operations`: what a function computes
-- `Operations`: such counts
-- `specialize`: a function of one model, without the arithmetic that its numbers spare
-- `Checkpoint`: a file that a long run saves to, and goes on from
-- `CheckpointError`: a checkpoint that cannot be gone on from
+- `checked`: wraps a function to raise an error for non-finite results and failure codes
+- `count_operations`: counts the operations of a function
+- `Operations`: operation counts
+- `specialize`: compiles a function for one model and omits arithmetic with its zeros and ones
+- `Checkpoint`: a file to which a long run saves its progress and from which it resumes
+- `CheckpointError`: a checkpoint that cannot be resumed
 - `CheckpointWarning`: a checkpoint that could not be written
 
 Packages:
 
-- `joints`: hinges, slides, balls and all other joints, and the protocol for your own
-- `constraints`: loops, couplings and prescribed motions, and what follows from them
+- `joints`: revolute, prismatic, spherical and all other joints, and the protocol for your own
+- `constraints`: loops, couplings and prescribed motions, and their dynamics
 - `forces`: springs, dampers, muscles, cables, tendons, gears, limits, fields
-- `actuators`: what drives a model: motors, servos, cylinders, muscles
-- `simulate`: systems and schemes, and what your own are made of
+- `actuators`: motors, servos, cylinders, muscles
+- `simulate`: systems and schemes, and the protocols for your own
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
-- `parallel`: batches, over the devices of one host or many, and the compiler option that they profit from
-- `contact`: where shapes touch, how far they are apart, and by which law they push each other
-- `shapes`: what bodies look like and touch with, and named frames on them
-- `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
+- `parallel`: batches over the devices of one or more hosts, and the related compiler options
+- `contact`: contact detection, distances and contact models
+- `shapes`: geometries for contact and display, and named frames
+- `sensors`: sensors at joints, inertial units, frames, forces, subtrees
 - `files`: models from files
 - `robots`: the bundled robots
-- `identify`: what a robot is made of, from logs of its motion
-- `control`: the best motion of a robot, and what makes it move so
-- `tasks`: tasks to learn, bundled and of your own, and their wrappers
-- `learn`: policies for them, by gradients through the simulation
-- `interop`: states to and from Pinocchio and MuJoCo
-- `view`: models and their motion to be seen; `rbd.view(model, trajectory)` shows them in the browser
-- `plot`: plots of motions: positions, torques, energies, batches; `rbd.plot(model, trajectory)` is a page of them
+- `identify`: system identification: model parameters from logged data
+- `control`: trajectory optimization and controllers
+- `tasks`: tasks to learn, bundled and your own, and their wrappers
+- `learn`: policies for tasks, trained by gradients through the simulation
+- `interop`: conversion of states to and from Pinocchio and MuJoCo
+- `view`: visualization of models and trajectories; `rbd.view(model, trajectory)` opens it in the browser
+- `plot`: plots of trajectories: positions, torques, energies, batches; `rbd.plot(model, trajectory)` makes a page of them
 - `body`: one rotating body in split, director and non-twisting form
 """
 
@@ -418,7 +419,7 @@ __version__ = "0.1.0"
 from ._core.interrupts import watch_command_line as _watch_command_line
 
 
-_watch_command_line()  # before what takes seconds to import
+_watch_command_line()  # before the slow imports
 
 from .parallel.xla import prepare as _prepare
 
@@ -640,7 +641,7 @@ if _TYPE_CHECKING:
     view = _CallablePackage(_view)
 
 
-#: What else is in one of the packages that are imported when they are first named.
+#: Names in packages that are imported on first use.
 _LATER = {
     "Task": "tasks.task",
     "save_video": "view.film",
@@ -651,7 +652,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    """The packages for a job are imported when they are first named: together they take longer than all the others."""
+    """Imports the job-specific packages on first use, since they take longer to import than all others together."""
     from importlib import import_module
 
     if name in ("control", "identify", "interop", "learn", "plot", "tasks", "view"):
@@ -667,7 +668,7 @@ def __dir__() -> list[str]:
 
 @_played_by
 def _player():
-    """What a trajectory shows itself with."""
+    """Returns the class that displays trajectories."""
     from .view import Player
 
     return Player

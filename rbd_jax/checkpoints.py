@@ -1,14 +1,14 @@
-"""Checkpoints: what a long run has reached, in a file that is whole or absent, from which the same run goes on.
+"""Checkpoints: the progress of a long run in a file that is written atomically, from which the run resumes.
 
-A file holds a *key*, which says what is run, and *values*: a tree of dictionaries, lists, plain values and arrays. It is written
-under another name, brought to the disk and renamed, so that the one before survives whatever happens meanwhile. A key is made
-by `fingerprint` of all that decides on the numbers of a run; a run with another one is refused, and what differs is told. While a
-run is under way, its file is locked; a process that has ended, however it did, holds no lock.
+A file holds a *key* that identifies the run, and *values*: a tree of dictionaries, lists, plain values and arrays. The file is
+written under a temporary name, synced to disk and renamed, so the previous file survives any failure in between. `fingerprint`
+makes the key from everything that determines the results of a run. A run with a different key is refused, and the message
+lists the differences. The file is locked during a run; the lock ends with the process.
 
-The file is a zip archive, which `numpy.load` opens. `head.json` has the format, the key, the values and the types of the arrays;
-`array_0.npy`, `array_1.npy` and so on are the arrays. In the values, `{"array at": 2}` stands for `array_2.npy`. Arrays of a type
-that NumPy lacks, such as bfloat16, are stored as bytes. The comment of the archive holds eight hexadecimal digits: the CRC-32 of
-the file with zeros in place of these digits.
+The file is a zip archive, which `numpy.load` opens. `head.json` has the format, the key, the values and the types of the
+arrays; `array_0.npy`, `array_1.npy` and so on are the arrays. In the values, `{"array at": 2}` stands for `array_2.npy`.
+Arrays of a type that NumPy lacks, such as bfloat16, are stored as bytes. The comment of the archive holds eight hexadecimal
+digits: the CRC-32 of the file with zeros in place of these digits.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from ._core.files import whole_file
 FORMAT = 2
 #: The comment of the archive before the CRC-32 is known.
 NO_SUM = b"00000000"
-#: Arrays of so many numbers are in a key as they are, and others by a digest.
+#: Keys contain arrays with at most this number of entries in full, and larger arrays as a digest.
 SMALL = 6
-#: So many differences are told.
+#: Maximum number of differences listed in a message.
 TOLD = 8
-#: Saving takes no more than this share of the time, if it is by time.
+#: Saving by time takes at most this share of the run time.
 SHARE = 0.05
-#: What stands for an array in the head.
+#: The dictionary key that marks an array in the head.
 ARRAY = "array at"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be gone on from; the message names the file and says the remedy.
+    """A checkpoint that cannot be resumed; the message names the file and the remedy.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ class CheckpointError(ValueError):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint that could not be written. The run goes on, and the one before is still there.
+    """A checkpoint that could not be written. The run continues, and the previous file is unchanged.
 
     >>> print(issubclass(rbd.CheckpointWarning, UserWarning))
     True
@@ -77,10 +77,10 @@ class CheckpointWarning(UserWarning):
 
 
 class Saved(NamedTuple):
-    """What a file holds.
+    """The content of a checkpoint file.
 
-    - `key`: what was run, entry by entry.
-    - `values`: what it had reached; arrays are NumPy's, and tuples have become lists.
+    - `key`: identifies the run, entry by entry.
+    - `values`: the saved progress; arrays are NumPy arrays, and tuples have become lists.
     """
 
     key: dict[str, Any]
@@ -89,15 +89,16 @@ class Saved(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A file that a long run saves to as it goes, and from which the same run goes on after it was killed.
+    """A file to which a long run saves its progress, and from which the same run resumes after an interruption.
 
-    Functions with an argument `checkpoint` take one of these, or a path. If there is no such file, they begin; if there is one
-    of the same run they go on from there, and if the run was finished return what it found. One of another run is refused.
+    Functions with an argument `checkpoint` take a `Checkpoint` or a path. Without a file, the run starts. With a file of the
+    same run, the run resumes, or returns the saved result if it was finished. A file of another run is refused.
 
-    - `path`: the file. Its folder is there already.
-    - `every`: how long, in s, from one save to the next; 0 for each time there is something to save. Saving by time takes no
-      more than a twentieth of it.
+    - `path`: The file. Its folder must exist.
+    - `every`: The time between saves, in s; 0 saves at every opportunity. Saving by time takes at most a twentieth of the run
+      time.
 
+    Use `run` for your own loops:
     `run` is for loops of your own:
 
     >>> import pathlib, tempfile
@@ -124,7 +125,7 @@ class Checkpoint:
         object.__setattr__(self, "every", float(number("Checkpoint", "every", every, least=0)))
 
     def read(self) -> Saved | None:
-        """What the file holds; None if there is none."""
+        """Returns the content of the file, or None without a file."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -133,10 +134,17 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def run(self, owner: str, key: Mapping[str, Any]) -> Iterator[Run]:
-        """A run under way, with what was found of it; the file is locked until the block ends.
+        """Returns a context manager for a run; the file is locked until the block ends.
 
-        - `owner`: what is run, for messages.
-        - `key`: what decides on its numbers; `fingerprint` makes one of models, logs, functions.
+        Args:
+          owner: Name of the run, for messages.
+          key: Everything that determines the results of the run. It is passed through `fingerprint`.
+
+        Returns:
+          A context manager that gives a `Run`, with the saved values if the file exists.
+
+        Raises:
+          CheckpointError: The file belongs to another run, is damaged, is locked, or cannot be written.
         """
         if self.path.is_dir() or not self.path.parent.is_dir():
             what = (
@@ -154,9 +162,9 @@ class Checkpoint:
 
 
 class Run:
-    """A run under way, which is saved from time to time.
+    """A run in progress, which saves its state from time to time.
 
-    - `found`: the values that were saved of it; None if it begins.
+    - `found`: The saved values of the run; None for a new run.
     """
 
     def __init__(self, owner: str, checkpoint: Checkpoint | None, key: Mapping[str, Any], found: Any = None):
@@ -164,22 +172,22 @@ class Run:
         self._last, self._wait = time.monotonic(), 0.0 if checkpoint is None else checkpoint.every
 
     def offer(self, values: Callable[[], Mapping[str, Any]]) -> None:
-        """Save `values()` if it is time. They are such that the run can go on from them with the same result."""
+        """Saves `values()` if a save is due. The run must be able to resume from them with the same result."""
         if self.checkpoint is not None and time.monotonic() - self._last >= self._wait:
             self.save(values())
 
     def save(self, values: Mapping[str, Any]) -> None:
-        """Save now. If that is not possible, it is told by a `CheckpointWarning`, and the file is what it was."""
+        """Saves now. On failure it emits a `CheckpointWarning` and leaves the file unchanged."""
         if self.checkpoint is None:
             return
         path, began = self.checkpoint.path, time.monotonic()
         try:
             _write(path, self.key, values)
         except OSError as error:
-            there = "the one before is still there" if path.exists() else "there is none yet"
+            there = "the one before is still there" if path.exists() else "no checkpoint exists yet"
             warnings.warn(
                 f"{self.owner}: checkpoint {path} could not be written ({error.strerror or error}); {there}. The run "
-                "goes on, and will try again",
+                "continues, and will try again",
                 CheckpointWarning,
                 stacklevel=3,
             )
@@ -188,14 +196,14 @@ class Run:
             self._wait = max(self.checkpoint.every, (self._last - began) / SHARE)
 
     def refuse(self, said: list[str]) -> None:
-        """Refuse to go on if something is said to differ from what was saved."""
+        """Raises a `CheckpointError` if there are differences from the saved run."""
         if not said or self.checkpoint is None:
             return
         more = [f"and {len(said) - TOLD} more"] if len(said) > TOLD else []
         lines = "".join(f"\n  {line}" for line in [*said[:TOLD], *more])
         raise CheckpointError(
             f"{self.owner}: checkpoint {self.checkpoint.path} is of another run:{lines}\nRun the same again, or give this one "
-            "a file of its own; if the old one is of no use any more, remove it"
+            "another file; if the old file is no longer needed, remove it"
         )
 
 
@@ -205,7 +213,7 @@ def running(
     checkpoint: Checkpoint | str | os.PathLike | None,
     key: Callable[[], Mapping[str, Any]],
 ) -> Iterator[Run]:
-    """`Checkpoint.run`, of the argument `checkpoint` of a function; without one a run that is never saved."""
+    """Returns `Checkpoint.run` for the argument `checkpoint` of a function; for None a run that is never saved."""
     if checkpoint is None:
         yield Run(owner, None, {})
         return
@@ -219,14 +227,15 @@ def running(
         yield run
 
 
-# What is run.
+# Fingerprints of runs.
 
 
 def fingerprint(**things: Any) -> dict[str, Any]:
-    """What decides on the numbers of a run, flat and plain: an entry for each part, by the names of fields.
+    """Returns everything that determines the results of a run as a flat dictionary, one entry per part.
 
-    Of arrays, small ones are as they are, and others a digest. Dataclasses (models, kinds, schemes) are their fields; functions
-    their names, a digest of what they do, and what they have taken from around them, but not the global names that they use.
+    Small arrays appear in full, larger arrays as a digest. Dataclasses (models, parameter groups, schemes) appear by their
+    fields. Functions appear by name, a digest of their code, and the values of their closures and defaults, but not of global
+    names.
     """
     found: dict[str, Any] = {}
     for name, thing in things.items():
@@ -272,7 +281,7 @@ def _describe(path: str, thing: Any, found: dict[str, Any], around: tuple[int, .
     elif isinstance(thing, types.MethodType):
         parts = {"": thing.__func__, ".self": thing.__self__}
     elif isinstance(thing, types.FunctionType):
-        # Without its module: a script is another one when it is imported.
+        # Without the module name: a script has another module name when it is imported.
         found[path] = f"{thing.__qualname__} #{_digest(_of_code(thing.__code__).encode())}"
         cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
         parts = {f".{name}": _content(cell) for name, cell in cells}
@@ -298,7 +307,7 @@ def _of_array(thing: Any) -> str:
 
 
 def _of_code(code: types.CodeType) -> str:
-    """What a function does, whatever the process and the place of its source."""
+    """Returns a description of a function's code that does not depend on the process or the path of the source."""
     constants = []
     for one in code.co_consts:
         if isinstance(one, frozenset):
@@ -324,13 +333,13 @@ def _digest(content) -> str:
 
 
 def _surroundings() -> dict[str, Any]:
-    """What else numbers depend on to the last bit."""
+    """Returns the versions and the device, which also affect results to the last bit."""
     version = getattr(sys.modules[__name__.partition(".")[0]], "__version__", "")
     return {"rbd_jax": version, "jax": jax.__version__, "device": jax.default_backend()}
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What differs between two fingerprints, a line each; of what differs as a whole, its parts are not told."""
+    """Returns the differences between two fingerprints, one line each; if a part differs, its own parts are not listed."""
     said: dict[str, str] = {}
     for name in dict.fromkeys([*here, *there]):
         if any(name.startswith((f"{whole}.", f"{whole}[")) for whole in said):
@@ -349,14 +358,14 @@ def _difference(there: Any, here: Any) -> str:
         counts = [f"{len(there)} there, {len(here)} here"] if len(there) != len(here) else []
         return "; ".join([*counts, *(new + lost)[:TOLD]]) or f"in another order: {there} there, {here} here"
     if isinstance(there, str) and isinstance(here, str) and "#" in there and "#" in here:
-        # Digests say nothing to a reader.
+        # Digests mean nothing to a reader.
         there, here = there.rpartition(" #")[0], here.rpartition(" #")[0]
         if there == here:
             return "others" if "[" in there else "does something else"
     return f"{there!r} there, {here!r} here"
 
 
-# The file.
+# The file format.
 
 
 class _Summed:
@@ -394,7 +403,7 @@ def _write(path: Path, key: Mapping[str, Any], values: Mapping[str, Any]) -> Non
 
 
 def _plain(name: str, value: Any, arrays: list[np.ndarray]) -> Any:
-    """A value as JSON has it, its arrays by their numbers."""
+    """Converts a value to JSON; arrays are appended to `arrays` and replaced by their index."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -411,18 +420,18 @@ def _plain(name: str, value: Any, arrays: list[np.ndarray]) -> Any:
             )
             return {ARRAY: len(arrays) - 1}
     raise TypeError(
-        f"Checkpoint: {name} is a {type(value).__name__}; numbers, words, arrays of numbers, and lists and dictionaries of those "
-        "can be saved"
+        f"Checkpoint: {name} is a {type(value).__name__}; numbers, strings, arrays of numbers, and lists and dictionaries of "
+        "those can be saved"
     )
 
 
 def plain_leaves(tree: Any) -> list[np.ndarray]:
-    """The arrays of a tree as they can be saved; of random keys their numbers."""
+    """Returns the arrays of a tree in a form that can be saved; random keys as their data."""
     return [np.asarray(jax.random.key_data(x) if _is_key(x) else x) for x in jax.tree.leaves(tree)]
 
 
 def with_leaves(tree: Any, saved: list[np.ndarray]) -> Any:
-    """A tree like this one of the arrays that `plain_leaves` had made of it."""
+    """Returns a tree with the structure of `tree` and the arrays that `plain_leaves` returned for it."""
     leaves, structure = jax.tree.flatten(tree)
     wrapped = lambda leaf, x: (
         jax.random.wrap_key_data(x, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else jax.device_put(x)
@@ -441,25 +450,25 @@ def _bytes(array: np.ndarray) -> memoryview:
 def _decoded(path: Path, content: bytes) -> Saved:
     if content.startswith(b"rbd_jax checkpoint\n"):
         raise CheckpointError(
-            f"{path} has the format 1, and this version of rbd_jax reads {FORMAT}; go on with the version that wrote it, or "
+            f"{path} has the format 1, and this version of rbd_jax reads {FORMAT}; resume with the version that wrote it, or "
             "remove it to begin anew"
         )
     if not content.startswith(b"PK"):
         raise CheckpointError(
-            f"{path} is no checkpoint of rbd_jax, or its beginning is lost; give another name, or remove it to begin anew"
+            f"{path} is no checkpoint of rbd_jax, or its start is missing; give another name, or remove it to begin anew"
         )
     size = len(NO_SUM)
     crc = zlib.crc32(NO_SUM, zlib.crc32(memoryview(content)[:-size]))
     if content[-size:] != f"{crc:08x}".encode():
         raise CheckpointError(
-            f"{path} is damaged: its {len(content)} bytes are not those that were written. Perhaps it was copied in part; take "
+            f"{path} is damaged: the checksum of its {len(content)} bytes is wrong. Perhaps the copy is incomplete; use "
             "another copy, or remove it to begin anew"
         )
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         head = json.loads(archive.read("head.json"))
         if head["format"] != FORMAT:
             raise CheckpointError(
-                f"{path} has the format {head['format']}, and this version of rbd_jax reads {FORMAT}; go on with the version "
+                f"{path} has the format {head['format']}, and this version of rbd_jax reads {FORMAT}; resume with the version "
                 "that wrote it, or remove it to begin anew"
             )
         arrays = []
@@ -478,7 +487,7 @@ def _with_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _remove_parts(path: Path) -> None:
-    """What processes that were killed while they wrote have left; the lock is ours."""
+    """Removes partial files that killed processes have left. The caller holds the lock."""
     part = re.compile(re.escape(f".{path.stem}.") + r"\d+" + re.escape(f".part{path.suffix}"))
     for file in path.parent.iterdir():
         if part.fullmatch(file.name):
@@ -487,7 +496,7 @@ def _remove_parts(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(owner: str, path: Path) -> Iterator[None]:
-    """A lock beside the file, since that itself is another one after each save. It is gone in the end."""
+    """Holds a lock on a file beside `path`, since every save replaces `path`. The lock file is removed at the end."""
     try:
         import fcntl
     except ImportError as error:
@@ -501,7 +510,7 @@ def locked(owner: str, path: Path) -> Iterator[None]:
             lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise CheckpointError(
-                f"{owner}: checkpoint {path}: nothing can be written there ({error.strerror}); give another place"
+                f"{owner}: checkpoint {path}: the folder is not writable ({error.strerror}); give another path"
             ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -510,17 +519,17 @@ def locked(owner: str, path: Path) -> Iterator[None]:
             os.close(lock)
             raise CheckpointError(
                 f"{owner}: checkpoint {path} is that of a run under way{f' ({holder})' if holder else ''}; wait for its end, or "
-                "give this one a file of its own"
+                "give this run another file"
             ) from None
         except OSError as error:
             os.close(lock)
             raise CheckpointError(
-                f"{owner}: checkpoint {path}: its disk has no locks ({error.strerror}); give a place on another one"
+                f"{owner}: checkpoint {path}: the file system has no locks ({error.strerror}); give a path on another one"
             ) from error
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.stat(name)):
                 break
-        os.close(lock)  # its holder has just removed it
+        os.close(lock)  # the previous holder has just removed it
     try:
         os.truncate(lock, 0)
         os.write(lock, f"process {os.getpid()} on {os.uname().nodename}\n".encode())

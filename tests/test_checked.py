@@ -100,7 +100,7 @@ def test_rollout_raises_if_it_is_told_to(compile):
         return rbd.rollout(model, rbd.State(jnp.zeros(2), v), dt=0.1, steps=5, throw=True).final.q
 
     where = "rollout: diverged in step 0" if compile is not jax.jit else "rollout: diverged"
-    with pytest.raises(RuntimeError, match=f"{where}: a speed is beyond that of light"):
+    with pytest.raises(RuntimeError, match=f"{where}: a speed exceeds the speed of light"):
         jax.block_until_ready(final(SUDDEN))
     expected = rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.ones(2)), dt=0.1, steps=5).final.q
     np.testing.assert_allclose(final(jnp.ones(2)), expected, rtol=1e-12)
@@ -110,7 +110,7 @@ def test_rollout_raises_if_it_is_told_to(compile):
 def test_a_batch_of_rollouts_raises_for_one_of_them(over):
     model = rbd.load("double_pendulum")
     one = lambda v: rbd.rollout(model, rbd.State(jnp.zeros(2), v), dt=0.1, steps=5, throw=True).final.q
-    with pytest.raises(RuntimeError, match="a speed is beyond that of light"):
+    with pytest.raises(RuntimeError, match="a speed exceeds the speed of light"):
         jax.block_until_ready(over(one)(jnp.stack([jnp.ones(2), SUDDEN])))
 
 

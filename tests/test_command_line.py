@@ -239,7 +239,7 @@ def test_info_of_what_is_attached(tmp_path, capsys):
     ):
         assert re.search(what, out), what
     assert re.search("shapes +2", out) and re.search("contact law +1", out) and "away" not in out
-    assert re.search("without effect +steps against slip after the solver", out)
+    assert re.search("without effect +noslip iterations of the solver", out)
     assert main(["info", str(path), "--all"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"away +Keyframe +j, k", out) and re.search(r"Connect +a, b", out)
@@ -279,7 +279,7 @@ def test_convert_keeps_all_digits(tmp_path):
 
 BAD = {
     "a format that is not written": (["convert", "pendulum", "p.sdf"], "end in .urdf, .xml or .mjcf"),
-    "what URDF has not": (["convert", "humanoid", "h.urdf"], "'waist' is a ball, and URDF has none"),
+    "what URDF has not": (["convert", "humanoid", "h.urdf"], "'waist' is a ball joint, which URDF does not have"),
     "a folder that is not there": (
         ["convert", "pendulum", "no/such/p.urdf"],
         "cannot write to no/such/p.urdf",

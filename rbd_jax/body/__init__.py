@@ -1,13 +1,13 @@
-"""One rigid body with a fixed point, in other clothes: split, by its directors, and without twist.
+"""One rigid body with a fixed point in three formulations: split, by directors, and without twist.
 
 - `RotatingBody`: a rigid body with a fixed point, by its inertia tensor
 
 Split along the third director and across it:
 
 - `SplitState`: a frame and the split angular momentum
-- `split_state`: the state of an angular velocity
-- `split_velocity`: the angular velocity, split
-- `split_vector`: a vector, split
+- `split_state`: the state with an angular velocity
+- `split_velocity`: the angular velocity of a state
+- `split_vector`: splits a vector
 - `split_angular_momentum`: the angular momentum
 - `split_energy`: the kinetic energy
 - `split_rates`: the equations of motion
@@ -15,46 +15,46 @@ Split along the third director and across it:
 Directors:
 
 - `Orthonormal`: the standard rigid body
-- `NonTwisting`: the body that cannot turn about its third director
-- `DirectorConstraints`: what the directors of a kind of body must obey
+- `NonTwisting`: a body that cannot turn about its third director
+- `DirectorConstraints`: the constraints on the directors of a type of body
 - `DirectorState`: directors, their rates and their momenta
-- `director_state`: the state of an angular velocity
+- `director_state`: the state with an angular velocity
 - `director_velocity`: the angular velocity of rates
 - `director_rates`: the rates of an angular velocity
 - `director_momenta`: the momenta of rates
-- `director_mass_matrix`: the matrix between them
-- `director_load`: the forces on directors of a moment
+- `director_mass_matrix`: the mass matrix of the directors
+- `director_load`: the forces on the directors that are equivalent to a moment
 - `director_acceleration`: the accelerations under a moment, and the multipliers
 - `director_angular_momentum`: the angular momentum
-- `director_energy`: the kinetic energy of rates
-- `director_hamiltonian`: the kinetic energy of the angular momentum
+- `director_energy`: the kinetic energy from the rates
+- `director_hamiltonian`: the kinetic energy from the angular momentum
 
 Without twist:
 
 - `NonTwistingState`: a frame and the angular momentum across its third director
-- `non_twisting_state`: the state of an angular velocity
+- `non_twisting_state`: the state with an angular velocity
 - `non_twisting_velocity`: the angular velocity
 - `non_twisting_energy`: the kinetic energy
 - `non_twisting_rates`: the equations of motion
-- `free_motion`: the state after a time without a moment, exactly
-- `twist_reaction`: the moment that keeps the body from twisting
+- `free_motion`: the exact state after a time without a moment
+- `twist_reaction`: the moment that prevents twisting
 
 Frames along curves on the sphere:
 
 - `non_twisting_frames`: the frame that moves along a curve without twist
 - `twisted`: a frame turned about its third director
-- `twist_angle`: by how much it was
+- `twist_angle`: the angle of that turn
 - `twist_rate`: the angular velocity along the third director
 - `darboux_vector`: the angular velocity of a frame with a given twist rate
 
 Simulation:
 
-- `simulate`: many steps of a body given by its directors
-- `DirectorScheme`: a rule that carries directors over one step
-- `DirectorEnergyMomentum`: keeps energy and momenta
-- `DirectorLagrangeDAlembert`: a two-step formula, from a discrete Lagrangian
-- `DirectorTrajectory`: what `simulate` returns
-- `quotient_of_precision`: what tells the order of a scheme, from runs with three step lengths
+- `simulate`: simulates a body in director coordinates
+- `DirectorScheme`: an integration scheme for directors
+- `DirectorEnergyMomentum`: a scheme that conserves energy and momenta
+- `DirectorLagrangeDAlembert`: a two-step scheme, from a discrete Lagrangian
+- `DirectorTrajectory`: the result of `simulate`
+- `quotient_of_precision`: estimates the order of a scheme from runs with three step sizes
 """
 
 __all__ = [
@@ -150,5 +150,5 @@ from .split import (
 )
 
 
-#: What is in `rbd_jax.simulate`, and was here as well.
+#: Names that moved to `rbd_jax.simulate`.
 __getattr__ = at_the_top(__name__, {"Code": "..optimize.outcome"}, "rbd_jax.simulate")

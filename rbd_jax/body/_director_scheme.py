@@ -1,12 +1,12 @@
-"""What the time-stepping schemes for directors have in common: one step's equations, and Newton's method for them.
+"""Common part of the time-stepping schemes for directors: the equations of one step, and Newton's method for them.
 
 The schemes of Gebhardt & Romero 2020 (§5 and §6.4) are symmetric two-point formulas: with `D₀` and `D₁` the directors
-at the ends of a step of length h, and momenta P that arrive at its start, both solve
+at the ends of a step of length h, and the momenta P at its start, both solve
 
     (D₁ - D₀) 𝒥 / h = P + (h/2) F(½(D₀ + D₁)) - (constraint forces)
     ½ (D₁ᵀ D₁ - I) = 0        G(½(D₀ + D₁)) (D₁ - D₀) = 0
 
-and differ in where the constraint forces act and in what is handed on to the next step.
+They differ in where the constraint forces act and in the state that they pass to the next step.
 """
 
 from __future__ import annotations
@@ -33,20 +33,17 @@ from .directors import (
 from .rotating_body import RotatingBody
 
 
-#: A moment in space, as a function of the time and of the matrix of the directors. In the middle of a step that is
-#: the mean of two frames, whose columns are shorter than one by O(h²).
+#: A moment in space, as a function of the time and of the matrix of the directors. At the midpoint of a step this matrix
+#: is the mean of two frames, whose columns are shorter than one by O(h²).
 Moment: TypeAlias = Callable[[Float[Array, ""], Float[Array, "3 3"]], Float[Array, "3"]]
 
 
 class DirectorScheme(eqx.Module):
-    """A rule that carries directors over one step of time.
+    """An integration scheme for directors.
 
-    **Arguments**
-
-    - `tolerance`: the length of a Newton step that is taken as the last. The unknowns are of the order of one, and the
-      error after that step is of the order of its square. By default `ε^(2/3)` of the precision: 4e-11 in float64,
-      2e-5 in float32.
-    - `max_steps`: the most Newton steps for one step of time.
+    - `tolerance`: Newton's method stops after a step shorter than this. The unknowns are of order one, and the error after the
+      last step is of the order of its square. The default is `ε^(2/3)` for the precision: 4e-11 in float64, 2e-5 in float32.
+    - `max_steps`: Maximum number of Newton iterations per time step.
 
     >>> print(isinstance(rbd.body.DirectorEnergyMomentum(), rbd.body.DirectorScheme))
     True
@@ -65,12 +62,12 @@ class DirectorScheme(eqx.Module):
         state: DirectorState,
         dt: Float[Array, ""],
     ) -> tuple[DirectorState, Int[Array, ""], Int[Array, ""]]:
-        """The state at `time + dt`, how Newton's method ended, and after how many steps."""
+        """Returns the state at `time + dt`, the code of Newton's method, and its number of iterations."""
 
     def _next_frame(self, body, constraints, moment, time, state, dt, reacting):
-        """`D₁`, with the constraint forces where `reacting(D₀, ½(D₀ + D₁))` says; and how Newton's method ended."""
-        # The equations are divided by the inertia and multiplied by h, which makes the unknown multipliers numbers of
-        # the order of the squared angle of a step.
+        """Returns `D₁` and the code of Newton's method; `reacting(D₀, ½(D₀ + D₁))` is the frame of the constraint forces."""
+        # The equations are divided by the inertia and multiplied by h. The unknown multipliers are then of the order of the
+        # squared angle of a step.
         scale = dt / jnp.trace(body.euler_inertia)
         known = scale * state.momenta
 

@@ -1,12 +1,12 @@
 """The rigid body as three constrained directors (Gebhardt & Romero 2020, §3.5 and §4.2, eqs. 56-68 and 80-84).
 
-The unknowns are the directors `d₁ d₂ d₃` themselves, nine numbers, as columns of a matrix D. Its mass is Euler's
+The unknowns are the directors `d₁ d₂ d₃`, nine numbers, as columns of a matrix D. Its mass is Euler's
 tensor 𝒥: the momenta of the directors are the columns of `Ḋ 𝒥`, and the equations of motion are
 
     D̈ 𝒥 + (constraint forces) = F        h(D) = ½ (Dᵀ D - I) = 0        G(D) Ḋ = 0
 
 The paper prints the three constraints of orthogonality; the unit lengths of the directors are constraints as well, so
-that there are six multipliers. The last equation is there for the body that must not twist.
+there are six multipliers. The last equation applies to the non-twisting body.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .rotating_body import RotatingBody
 
 
 class DirectorState(eqx.Module):
-    """Directors, their rates, and their momenta: matrices with one column for each director, at one time or many.
+    """Directors, their rates, and their momenta: matrices with one column per director, at one time or many.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.director_state(top, jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))
@@ -41,7 +41,7 @@ class DirectorState(eqx.Module):
 
 
 class DirectorConstraints(eqx.Module):
-    """What the directors must obey: that they are orthonormal, and what a kind of body adds to that.
+    """The constraints on the directors: orthonormality, and further constraints of a type of body.
 
     >>> print(isinstance(rbd.body.NonTwisting(), rbd.body.DirectorConstraints))
     True
@@ -50,19 +50,19 @@ class DirectorConstraints(eqx.Module):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of constraints, and of multipliers."""
+        """The number of constraints, equal to the number of multipliers."""
 
     @abstractmethod
     def reaction(self, frame: Float[Array, "3 3"], multipliers: Float[Array, "size"]) -> Float[Array, "3 3"]:
-        """`Hᵀλ + Gᵀμ`, a column for each director (eqs. 64, 81)."""
+        """Returns `Hᵀλ + Gᵀμ`, one column per director (eqs. 64, 81)."""
 
     @abstractmethod
     def velocity_rows(self, frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, "rows"]:
-        """`G(D) Ḋ`, linear in either: what must vanish beside the orthonormality and constrains no frame."""
+        """Returns `G(D) Ḋ`, linear in both: the velocity constraints beside orthonormality."""
 
     @abstractmethod
     def admissible_momentum(self, momentum: Float[Array, "3"]) -> Float[Array, "3"]:
-        """The part of an angular momentum in the body's axes that the motion can have."""
+        """Returns the part of an angular momentum in the body's axes that the constraints admit."""
 
 
 class Orthonormal(DirectorConstraints):
@@ -87,10 +87,10 @@ class Orthonormal(DirectorConstraints):
 
 
 class NonTwisting(DirectorConstraints):
-    """The body that cannot turn about its third director, whose directors are a non-twisting frame (eqs. 80-83).
+    """A body that cannot turn about its third director; its directors are a non-twisting frame (eqs. 80-83).
 
-    The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal the motion does not depend on
-    `a`, in the discrete equations of this room neither: only the multipliers do. It is in [0, 1].
+    The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal, the motion does not depend on `a`,
+    neither in the continuous nor in the discrete equations of this package; only the multipliers do. `a` is in [0, 1].
 
     >>> print(rbd.body.NonTwisting().size)  # one more: it does not twist
     7
@@ -115,13 +115,13 @@ class NonTwisting(DirectorConstraints):
         return jnp.concatenate([momentum[:2], jnp.zeros_like(momentum[2:])])
 
     def _gradient(self, frame):
-        """`G`, the coefficients of the rates."""
+        """Returns `G`, the coefficients of the rates."""
         first, second, third = frame.T
         return jnp.stack([(1 - self.a) * second, -self.a * first, jnp.zeros_like(third)], axis=-1)
 
 
 def director_rates(frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """`ḋᵢ = w × dᵢ` (eq. 57).
+    """Returns `ḋᵢ = w × dᵢ` (eq. 57).
 
     >>> print(rbd.body.director_rates(jnp.eye(3), jnp.array([0.0, 0.0, 1.0])))
     [[ 0. -1.  0.]
@@ -132,7 +132,7 @@ def director_rates(frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> F
 
 
 def director_velocity(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, "3"]:
-    """The angular velocity `w = ½ Σ dᵢ × ḋᵢ` of rates that are `w × dᵢ`.
+    """Returns the angular velocity `w = ½ Σ dᵢ × ḋᵢ` of rates that are `w × dᵢ`.
 
     >>> rates = rbd.body.director_rates(jnp.eye(3), jnp.array([1.0, 2.0, 3.0]))
     >>> print(rbd.body.director_velocity(jnp.eye(3), rates))
@@ -144,7 +144,7 @@ def director_velocity(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) ->
 def director_state(
     body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
 ) -> DirectorState:
-    """The state with the angular velocity `w` (eqs. 57, 65, 67).
+    """Returns the state with the angular velocity `w` (eqs. 57, 65, 67).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.director_state(top, jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))
@@ -160,7 +160,7 @@ def director_state(
 
 
 def director_momenta(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-    """`πⁱ = Σⱼ 𝒥ⁱʲ ḋⱼ`, a column for each director (eq. 65).
+    """Returns `πⁱ = Σⱼ 𝒥ⁱʲ ḋⱼ`, one column per director (eq. 65).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.director_momenta(top, rbd.body.director_rates(jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))))
@@ -172,7 +172,7 @@ def director_momenta(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Ar
 
 
 def director_mass_matrix(body: RotatingBody) -> Float[Array, "9 9"]:
-    """`M = 𝒥 ⊗ I`, for the nine coordinates `(d₁, d₂, d₃)` in this order (eq. 88).
+    """Returns `M = 𝒥 ⊗ I`, for the nine coordinates `(d₁, d₂, d₃)` in this order (eq. 88).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(jnp.diag(rbd.body.director_mass_matrix(top)))
@@ -182,7 +182,7 @@ def director_mass_matrix(body: RotatingBody) -> Float[Array, "9 9"]:
 
 
 def director_angular_momentum(state: DirectorState) -> Float[Array, "3"]:
-    """`π = Σ dᵢ × πⁱ`, in space (eq. 109); `Dᵀ π` is that in the body's axes.
+    """Returns `π = Σ dᵢ × πⁱ`, in space (eq. 109); `Dᵀ π` is the angular momentum in the body's axes.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.director_angular_momentum(rbd.body.director_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
@@ -192,7 +192,7 @@ def director_angular_momentum(state: DirectorState) -> Float[Array, "3"]:
 
 
 def director_energy(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """`½ Σ 𝒥ⁱʲ ḋᵢ·ḋⱼ`, the kinetic energy (eq. 61).
+    """Returns `½ Σ 𝒥ⁱʲ ḋᵢ·ḋⱼ`, the kinetic energy (eq. 61).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.director_energy(top, rbd.body.director_rates(jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
@@ -204,7 +204,7 @@ def director_energy(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Arr
 def director_hamiltonian(
     body: RotatingBody, constraints: DirectorConstraints, state: DirectorState
 ) -> Float[Array, ""]:
-    """The kinetic energy of the angular momentum, as far as the constraints admit it: `½ Π·J⁻¹Π`.
+    """Returns the kinetic energy of the angular momentum that the constraints admit: `½ Π·J⁻¹Π`.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.director_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))
@@ -218,7 +218,7 @@ def director_hamiltonian(
 
 
 def director_load(frame: Float[Array, "3 3"], moment: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """`fⁱ = ½ m × dᵢ`, the forces on the directors whose virtual work is that of the moment `m` (eqs. 68, 84).
+    """Returns `fⁱ = ½ m × dᵢ`, the forces on the directors with the virtual work of the moment `m` (eqs. 68, 84).
 
     >>> print(rbd.body.director_load(jnp.eye(3), jnp.array([0.0, 0.0, 1.0])))
     [[ 0.  -0.5  0. ]
@@ -229,7 +229,7 @@ def director_load(frame: Float[Array, "3 3"], moment: Float[Array, "3"]) -> Floa
 
 
 def orthonormality(gram: Float[Array, "3 3"]) -> Float[Array, "6"]:
-    """The six numbers of a symmetric matrix, as in `h`: the pairs 23, 13, 12, and halves of 11, 22, 33 (eq. 63)."""
+    """Returns six entries of a symmetric matrix, as in `h`: the pairs 23, 13, 12, and halves of 11, 22, 33 (eq. 63)."""
     return jnp.stack([gram[1, 2], gram[0, 2], gram[0, 1], gram[0, 0] / 2, gram[1, 1] / 2, gram[2, 2] / 2])
 
 
@@ -240,10 +240,10 @@ def director_acceleration(
     rates: Float[Array, "3 3"],
     moment: Float[Array, "3"],
 ) -> tuple[Float[Array, "3 3"], Float[Array, "size"]]:
-    """The accelerations of the directors under a moment `m`, and the multipliers (eqs. 64, 81).
+    """Returns the accelerations of the directors under a moment `m`, and the multipliers (eqs. 64, 81).
 
-    The multipliers are λ₂₃, λ₁₃, λ₁₂, λ₁₁, λ₂₂, λ₃₃, and μ where the body does not twist. They come from the
-    equations of motion together with the second derivatives of the constraints (the first of `G Ḋ`).
+    The multipliers are λ₂₃, λ₁₃, λ₁₂, λ₁₁, λ₂₂, λ₃₃, and μ for the non-twisting body. They come from the
+    equations of motion together with the second derivatives of the constraints (the first derivative of `G Ḋ`).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> rates = rbd.body.director_rates(jnp.eye(3), jnp.array([0.0, 0.0, 2.0]))
@@ -270,21 +270,21 @@ def director_acceleration(
 
 
 def pack(directors: Float[Array, "3 3"], *rest: Float[Array, "_"]) -> Float[Array, "n"]:
-    """One vector of the nine numbers of the directors and of the rest."""
+    """Concatenates the nine numbers of the directors and the rest to one vector."""
     return jnp.concatenate([directors.reshape(9), *rest])
 
 
 def unpack(x: Float[Array, "n"]) -> tuple[Float[Array, "3 3"], Float[Array, "m"]]:
-    """The directors, and the rest as one vector."""
+    """Returns the directors, and the rest as one vector."""
     return x[:9].reshape(3, 3), x[9:]
 
 
 def _orthonormal_reaction(frame, multipliers):
-    """`Hᵀλ = D S` with the symmetric matrix S of the multipliers."""
+    """Returns `Hᵀλ = D S` with the symmetric matrix S of the multipliers."""
     a, b, c, p, q, r = multipliers
     return matmul(frame, matrix([[p, c, b], [c, q, a], [b, a, r]]))
 
 
 def _moment_of(frame, columns):
-    """`Σ dᵢ × cᵢ`."""
+    """Returns `Σ dᵢ × cᵢ`."""
     return jnp.sum(cross(transpose(frame), transpose(columns)), axis=-2)

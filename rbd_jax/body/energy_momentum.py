@@ -1,8 +1,8 @@
 """The energy-momentum scheme for directors (Gebhardt & Romero 2020, §5, eqs. 86-110).
 
-With `Orthonormal` directors it is the basic scheme (eq. 86), which keeps the kinetic energy and the spatial angular
-momentum; with `NonTwisting` ones the specialized scheme (eq. 92), which keeps the energy and the momenta Π₁ and Π₂ in
-the body's axes. The paper proves the latter up to O(h²) (eqs. 99-108); it holds to round-off, for every `a`.
+With `Orthonormal` directors it is the basic scheme (eq. 86), which conserves the kinetic energy and the spatial angular
+momentum. With `NonTwisting` directors it is the specialized scheme (eq. 92), which conserves the energy and the momenta Π₁ and
+Π₂ in the body's axes. The paper proves the latter up to O(h²) (eqs. 99-108); it holds to rounding, for every `a`.
 """
 
 from ._director_scheme import DirectorScheme
@@ -10,10 +10,10 @@ from .directors import DirectorState, director_momenta
 
 
 class DirectorEnergyMomentum(DirectorScheme):
-    """Second order, implicit; without a moment it keeps the energy and the momenta exactly.
+    """Second order, implicit; without a moment it conserves the energy and the momenta exactly.
 
-    The constraint forces act on the mean directors: both Jacobians are linear in the directors, and their average
-    along the step (eqs. 89, 93) is their value in the middle.
+    The constraint forces act on the mean directors: both Jacobians are linear in the directors, so their average
+    along the step (eqs. 89, 93) is their value at the midpoint.
 
     >>> top, free = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0]))), rbd.body.Orthonormal()
     >>> scheme = rbd.body.DirectorEnergyMomentum()

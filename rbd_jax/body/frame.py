@@ -1,7 +1,7 @@
 """Frames that do not twist: Bishop's frame along a curve on the sphere (Gebhardt & Romero 2020, §2.3, eqs. 18-26).
 
-A frame is a rotation matrix with the directors `d₁ d₂ d₃` as columns. It moves without twist where `ḋ₁·d₂ = 0`: then
-`d₁` and `d₂` are carried in parallel along the curve that `d₃` describes on the sphere, which determines them. (Eq.
+A frame is a rotation matrix with the directors `d₁ d₂ d₃` as columns. It moves without twist if `ḋ₁·d₂ = 0`. Then parallel
+transport along the curve that `d₃` follows on the sphere determines `d₁` and `d₂`. (Eq.
 24 of the paper misprints the second director: it ends with `cos ψ d₂`.)
 """
 
@@ -18,17 +18,19 @@ from ..lie import S2
 def non_twisting_frames(
     directors: Float[Array, "n 3"], initial: Float[Array, "3 3"]
 ) -> Float[Array, "n 3 3"]:
-    """The frame that moves along a sampled curve `d₃` without twist, at each sample.
+    """Returns the frame that moves along a sampled curve `d₃` without twist, at each sample.
 
-    Between samples the curve counts as the shortest geodesic, along which parallel transport has a closed form: exact
-    for curves that are made of geodesics between the samples, and right to second order in their distance for others.
-    For a curve given as a function of time, sample it: `non_twisting_frames(jax.vmap(curve)(times), initial)`.
+    Between samples the curve is taken as the shortest geodesic, along which parallel transport has a closed form. The result
+    is exact for curves made of geodesics between the samples, and second-order accurate in the sample distance for others.
+    To use a curve given as a function of time, sample it: `non_twisting_frames(jax.vmap(curve)(times), initial)`.
 
-    **Arguments**
+    Args:
+      directors: Unit vectors, the curve `d₃`, shape (n, 3). Neighbors must not be antipodes, which have no unique shortest
+        geodesic.
+      initial: The frame at the first sample; its third column is `directors[0]`.
 
-    - `directors`: unit vectors, the curve `d₃`. No two neighbours may be antipodes, between which no geodesic is the
-      shortest.
-    - `initial`: the frame at the first sample; its third column is `directors[0]`.
+    Returns:
+      The frames, shape (n, 3, 3).
 
     >>> corner = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])  # around an eighth of the sphere
     >>> turned = rbd.body.non_twisting_frames(corner, jnp.eye(3))[-1]
@@ -57,10 +59,9 @@ def non_twisting_frames(
 def darboux_vector(
     director: Float[Array, "3"], rate: Float[Array, "3"], twist_rate: Float[Array, ""] | float = 0.0
 ) -> Float[Array, "3"]:
-    """`d₃ × ḋ₃ + ψ̇ d₃`, the angular velocity of the frame with the third director `d₃` and the twist rate `ψ̇`
-    (eqs. 20, 25).
+    """Returns `d₃ × ḋ₃ + ψ̇ d₃`, the angular velocity of the frame with third director `d₃` and twist rate `ψ̇` (eqs. 20, 25).
 
-    Without twist it is that of the non-twisting frame.
+    At zero twist rate it is the angular velocity of the non-twisting frame.
 
     >>> print(rbd.body.darboux_vector(jnp.array([0.0, 0.0, 1.0]), jnp.array([1.0, 0.0, 0.0]), 0.5))
     [0.  1.  0.5]
@@ -69,7 +70,7 @@ def darboux_vector(
 
 
 def twisted(frame: Float[Array, "3 3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
-    """`exp(ψ d₃×)` times the frame: the first two directors turned about the third (eq. 24).
+    """Returns `exp(ψ d₃×)` times the frame: the first two directors turned about the third (eq. 24).
 
     >>> print(rbd.body.twisted(jnp.eye(3), jnp.array(jnp.pi / 2)))
     [[ 0. -1.  0.]
@@ -82,7 +83,7 @@ def twisted(frame: Float[Array, "3 3"], angle: Float[Array, ""]) -> Float[Array,
 
 
 def twist_angle(frame: Float[Array, "3 3"], reference: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """The angle ψ in (-π, π] with `frame = twisted(reference, ψ)`, of two frames with the same third director.
+    """Returns the angle ψ in (-π, π] with `frame = twisted(reference, ψ)`; both frames have the same third director.
 
     >>> print(rbd.body.twist_angle(rbd.body.twisted(jnp.eye(3), jnp.array(0.5)), jnp.eye(3)))
     0.5
@@ -91,7 +92,7 @@ def twist_angle(frame: Float[Array, "3 3"], reference: Float[Array, "3 3"]) -> F
 
 
 def twist_rate(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """`ḋ₁·d₂`, the component of the angular velocity along `d₃`; zero where the frame does not twist.
+    """Returns `ḋ₁·d₂`, the component of the angular velocity along `d₃`; zero for a non-twisting frame.
 
     (Eqs. 18, 26, 47.)
 

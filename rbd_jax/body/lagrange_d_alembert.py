@@ -1,8 +1,8 @@
 """The discrete Lagrange-d'Alembert scheme for directors (Cortés & Martínez 2001; Gebhardt & Romero 2020, §6.4).
 
-With the discrete Lagrangian `L_d = h L((D₁ - D₀)/h)` it is `D₂L_d(D₋, D₀) + D₁L_d(D₀, D₊)` balanced by constraint
-forces that act on `D₀`, and by half of the load of either step; the nonholonomic constraint holds for the chord, in
-the middle of the step. With `Orthonormal` directors it is the variational scheme of a holonomic system, SHAKE.
+With the discrete Lagrangian `L_d = h L((D₁ - D₀)/h)`, the scheme balances `D₂L_d(D₋, D₀) + D₁L_d(D₀, D₊)` with constraint
+forces that act on `D₀` and with half of the load of each step. The nonholonomic constraint holds for the chord, at
+the midpoint of the step. With `Orthonormal` directors it is the variational scheme of a holonomic system, SHAKE.
 """
 
 from ._director_scheme import DirectorScheme
@@ -12,8 +12,8 @@ from .directors import DirectorState, director_load, director_momenta
 class DirectorLagrangeDAlembert(DirectorScheme):
     """Second order, implicit, a two-step formula in its momentum form.
 
-    The rates of a state are those of the chord that ends at it, so that `director_energy` is the energy half a step
-    earlier; the momenta belong to the state's own time, and `director_hamiltonian` is the energy there.
+    The rates of a state are those of the chord that ends at it, so `director_energy` is the energy half a step
+    earlier. The momenta belong to the state's own time, so `director_hamiltonian` is the energy at that time.
 
     >>> top, free = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0]))), rbd.body.Orthonormal()
     >>> scheme = rbd.body.DirectorLagrangeDAlembert()

@@ -1,9 +1,9 @@
-"""The rigid body that does not twist (Gebhardt & Romero 2020, §4.1, eqs. 69-79).
+"""The non-twisting rigid body (Gebhardt & Romero 2020, §4.1, eqs. 69-79).
 
 The body must not turn about its third director: `w·d₃ = 0`, a nonholonomic constraint with a reaction moment `-μ d₃`.
-Then `d₁` and `d₂` are carried in parallel along the curve of `d₃`, and so is the momentum: its components `Π₁ Π₂` in
-the body's axes change by the moment's components alone, and are constant with the kinetic energy where none acts. The
-momentum in space is not. It is another mechanical system than the standard rigid body, not another description of it.
+Then `d₁`, `d₂` and the momentum are transported in parallel along the curve of `d₃`. The momentum components `Π₁ Π₂` in
+the body's axes change only by the components of the moment. Without a moment they and the kinetic energy are constant; the
+momentum in space is not. This is a different mechanical system from the standard rigid body, not another description of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .rotating_body import RotatingBody
 
 
 class NonTwistingState(eqx.Module):
-    """A frame and the angular momentum `(Π₁, Π₂)` along its first two directors; or the rates of these.
+    """A frame and the angular momentum `(Π₁, Π₂)` along its first two directors, or the rates of both.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.non_twisting_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 5.0])).momentum)
@@ -33,7 +33,7 @@ class NonTwistingState(eqx.Module):
 def non_twisting_state(
     body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
 ) -> NonTwistingState:
-    """The state with the angular velocity `w` in space, whose part along `d₃` is left out (eqs. 40, 70).
+    """Returns the state with the angular velocity `w` in space, without its part along `d₃` (eqs. 40, 70).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.non_twisting_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 5.0]))
@@ -48,7 +48,7 @@ def non_twisting_state(
 
 
 def non_twisting_velocity(body: RotatingBody, state: NonTwistingState) -> Float[Array, "3"]:
-    """The angular velocity `w = w_⊥`, in space.
+    """Returns the angular velocity `w = w_⊥`, in space.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.non_twisting_velocity(top, rbd.body.NonTwistingState(jnp.eye(3), jnp.array([1.0, 1.0]))))
@@ -58,7 +58,7 @@ def non_twisting_velocity(body: RotatingBody, state: NonTwistingState) -> Float[
 
 
 def non_twisting_energy(body: RotatingBody, state: NonTwistingState) -> Float[Array, ""]:
-    """`½ Π·J_⊥⁻¹Π`, the kinetic energy (eq. 74a).
+    """Returns `½ Π·J_⊥⁻¹Π`, the kinetic energy (eq. 74a).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.non_twisting_energy(top, rbd.body.NonTwistingState(jnp.eye(3), jnp.array([1.0, 1.0]))))
@@ -70,9 +70,9 @@ def non_twisting_energy(body: RotatingBody, state: NonTwistingState) -> Float[Ar
 def non_twisting_rates(
     body: RotatingBody, state: NonTwistingState, moment: Float[Array, "3"]
 ) -> NonTwistingState:
-    """The equations of motion in the momenta that matter: `Λ̇ = w× Λ`, `Π̇ₐ = m·dₐ` for a = 1, 2 (eqs. 71a, 78, 79).
+    """Returns the equations of motion in the reduced momenta: `Λ̇ = w× Λ`, `Π̇ₐ = m·dₐ` for a = 1, 2 (eqs. 71a, 78, 79).
 
-    The moment `m` is in space; its part along `d₃` does nothing, since the reaction balances it.
+    The moment `m` is in space. Its part along `d₃` has no effect, since the reaction balances it.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.NonTwistingState(jnp.eye(3), jnp.array([1.0, 1.0]))
@@ -86,7 +86,7 @@ def non_twisting_rates(
 def twist_reaction(
     body: RotatingBody, state: NonTwistingState, moment: Float[Array, "3"]
 ) -> Float[Array, ""]:
-    """`μ = m·d₃ + π_⊥·ḋ₃`: the moment `-μ d₃` keeps the body from twisting.
+    """Returns `μ = m·d₃ + π_⊥·ḋ₃`: the moment `-μ d₃` prevents the body from twisting.
 
     (Eq. 71b, with the sign that follows from eq. 53.)
 
@@ -100,10 +100,10 @@ def twist_reaction(
 
 
 def free_motion(body: RotatingBody, state: NonTwistingState, time: Float[Array, ""]) -> NonTwistingState:
-    """The state after `time` without a moment, exactly.
+    """Returns the exact state after `time` without a moment.
 
-    The angular velocity in the body's axes is constant with the momentum, so that the body turns about an axis that
-    is fixed in it and in space, and `d₃` runs along a great circle.
+    The angular velocity in the body's axes is constant, as is the momentum. So the body turns about an axis that
+    is fixed in the body and in space, and `d₃` moves along a great circle.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.non_twisting_state(top, jnp.eye(3), jnp.array([0.0, jnp.pi / 2, 0.0]))
@@ -115,5 +115,5 @@ def free_motion(body: RotatingBody, state: NonTwistingState, time: Float[Array, 
 
 
 def _material(state):
-    """The angular momentum in the body's axes."""
+    """Returns the angular momentum in the body's axes."""
     return jnp.concatenate([state.momentum, jnp.zeros_like(state.momentum[:1])])

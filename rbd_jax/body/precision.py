@@ -1,4 +1,4 @@
-"""How well a scheme converges, seen from three runs with halved steps."""
+"""Convergence of a scheme, from three runs with halved steps."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -7,11 +7,15 @@ from jaxtyping import Array, Float
 def quotient_of_precision(
     coarse: Float[Array, "n *shape"], medium: Float[Array, "m *shape"], fine: Float[Array, "k *shape"]
 ) -> Float[Array, "n-1"]:
-    """`‖q_h - q_{h/2}‖ / ‖q_{h/2} - q_{h/4}‖` at every time of the coarse run but the first.
+    """Returns `‖q_h - q_{h/2}‖ / ‖q_{h/2} - q_{h/4}‖` at every time of the coarse run except the first.
 
-    The arguments are samples at equal distances from the same start to the same end, at the steps h, h/2 and h/4. The
-    quotient tends to `2^p` for a scheme of order p (the "second quotient of precision" of Gebhardt & Romero 2020,
-    app. A). Where two runs agree to round-off it means nothing, and 0/0 is NaN.
+    The quotient tends to `2^p` for a scheme of order p (the "second quotient of precision" of Gebhardt & Romero 2020,
+    app. A). It is meaningless if two runs agree to rounding, and 0/0 is NaN.
+
+    Args:
+      coarse: Equidistant samples of a run with step h, shape (n + 1, ...).
+      medium: Samples with step h/2 over the same time span, shape (2n + 1, ...).
+      fine: Samples with step h/4 over the same time span, shape (4n + 1, ...).
 
     >>> euler = lambda steps: jnp.concatenate([jnp.ones((1, 1)), jnp.cumprod(jnp.full((steps, 1), 1 - 1.0 / steps), axis=0)])
     >>> print(rbd.body.quotient_of_precision(euler(16), euler(32), euler(64))[-1].round(2))  # near 2: first order

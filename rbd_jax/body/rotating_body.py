@@ -1,4 +1,4 @@
-"""What turns: the inertia of a rigid body that has a fixed point (Gebhardt & Romero 2020, §3.2 and eqs. 66, 111)."""
+"""The inertia of a rigid body with a fixed point (Gebhardt & Romero 2020, §3.2 and eqs. 66, 111)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..model.faults import triangle_fault
 class RotatingBody(eqx.Module):
     """A rigid body with a fixed point, by its inertia tensor `J` about that point in its own axes.
 
-    The third axis is a principal one: `J` splits into `J_⊥` on the plane of the first two and `J_∥` along the third
-    (eq. 32). All formulations of this room describe this body. An inertia that no real body can have gives a
-    `ModelWarning` and is used as it is.
+    The third axis is a principal axis: `J` splits into `J_⊥` on the plane of the first two axes and `J_∥` along the third
+    (eq. 32). All formulations of this package describe this body. An inertia that is not physical emits a
+    `ModelWarning` and is used unchanged.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(top.momentum(jnp.array([1.0, 0.0, 1.0])), top.kinetic_energy(jnp.array([1.0, 0.0, 3.0])))
@@ -46,15 +46,15 @@ class RotatingBody(eqx.Module):
         return trace / 2 * jnp.eye(3, dtype=self.inertia.dtype) - self.inertia
 
     def momentum(self, velocity: Float[Array, "3"]) -> Float[Array, "3"]:
-        """`Π = J W`, the angular momentum at the angular velocity `W`, both in the body's axes (eq. 38)."""
+        """Returns `Π = J W`, the angular momentum at the angular velocity `W`, both in the body's axes (eq. 38)."""
         return matvec(self.inertia, velocity)
 
     def velocity(self, momentum: Float[Array, "3"]) -> Float[Array, "3"]:
-        """`W = J⁻¹ Π`, in the body's axes."""
+        """Returns `W = J⁻¹ Π`, in the body's axes."""
         return jnp.linalg.solve(self.inertia, momentum)
 
     def kinetic_energy(self, momentum: Float[Array, "3"]) -> Float[Array, ""]:
-        """`½ Π·J⁻¹Π` of an angular momentum in the body's axes (eqs. 33, 36)."""
+        """Returns `½ Π·J⁻¹Π` for an angular momentum in the body's axes (eqs. 33, 36)."""
         return dot(momentum, self.velocity(momentum)) / 2
 
 
@@ -74,7 +74,7 @@ def _check(inertia: np.ndarray, tolerance: float):
         raise ModelError("RotatingBody: inertia is not positive definite")
     fault = triangle_fault(moments, max(1e-6, tolerance) * scale)
     if fault is not None:
-        message = f"RotatingBody: inertia is not physical: {fault}. It is used as it is"
+        message = f"RotatingBody: inertia is not physical: {fault}. It is used unchanged"
         warnings.warn(
             message, ModelWarning, stacklevel=5
-        )  # where the body is made: Equinox has two frames between
+        )  # the line that creates the body: Equinox has two frames in between

@@ -1,4 +1,4 @@
-"""Simulation of a body with directors: many steps of a scheme, and how each of them went."""
+"""Simulation of a body in director coordinates: many steps of a scheme, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .rotating_body import RotatingBody
 
 
 class DirectorTrajectory(eqx.Module):
-    """States over time, the initial one first, and for each step how Newton's method ended and after how many steps.
+    """States over time, starting with the initial state, and the outcome of Newton's method for each step.
 
     `t` and `state` have N + 1 rows; `code` and `iterations` have N. A step whose code is not `Code.CONVERGED` (0) has
-    failed: the states after it are NaN to the end, and later codes repeat it.
+    failed: all later states are NaN, and later codes repeat its code.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> path = rbd.body.simulate(top, jnp.eye(3), jnp.array([0.1, 1.0, 0.0]), dt=0.1, steps=50)
@@ -50,19 +50,25 @@ def simulate(
     constraints: DirectorConstraints | None = None,
     scheme: DirectorScheme | None = None,
 ) -> DirectorTrajectory:
-    """Simulate `steps` steps of length `dt` from the frame Λ and the angular velocity w, both in space.
+    """Simulates a body in director coordinates.
 
-    **Arguments**
+    Reverse-mode differentiation stores one linear system per step, not Newton's iterations. To differentiate with respect to
+    parameters of `moment`, let the function close over them.
 
-    - `dt`: negative to go back in time.
-    - `moment`: a function `(time, frame) -> m` of the moment in space, asked in the middle of each step with the mean
-      of the directors at its ends; none by default.
-    - `constraints`: `NonTwisting()` by default, for which `velocity` must be perpendicular to `d₃`; or
-      `Orthonormal()`, the standard rigid body.
-    - `scheme`: `DirectorEnergyMomentum()` by default.
+    Args:
+      body: The body.
+      frame: The initial frame Λ, in space.
+      velocity: The initial angular velocity w, in space.
+      moment: A function `(time, frame) -> m` that returns the moment in space. It is evaluated at the midpoint of each step
+        with the mean of the directors at its ends. By default there is no moment.
+      dt: The step size, in s; negative to integrate backward in time.
+      steps: The number of steps.
+      constraints: `NonTwisting()` by default, for which `velocity` must be perpendicular to `d₃`; or
+        `Orthonormal()`, the standard rigid body.
+      scheme: `DirectorEnergyMomentum()` by default.
 
-    To differentiate by what `moment` depends on let it close over that. What is remembered for reverse-mode
-    differentiation is one linear system a step, none of Newton's iterations.
+    Returns:
+      A `DirectorTrajectory` with `steps + 1` states.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> path = rbd.body.simulate(top, jnp.eye(3), jnp.array([0.1, 1.0, 0.0]), dt=0.1, steps=50)
@@ -99,7 +105,7 @@ def simulate(
         state, failure = carry
         after, code, iterations = scheme.step(body, constraints, asked, number.astype(dtype) * dt, state, dt)
         failure = failure.noted(code, number)
-        # A failed simulation stays where it was: what is computed from there counts for nothing, but is finite.
+        # A failed simulation keeps its last state: later values are discarded, but must be finite.
         state = jax.tree.map(lambda a, b: jnp.where(failure.happened, b, a), after, state)
         return (state, failure), (state, failure.code, iterations)
 

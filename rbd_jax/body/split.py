@@ -1,13 +1,13 @@
 """Euler's equations split along the third director (Gebhardt & Romero 2020, §3.1-3.4, eqs. 27-55).
 
-A vector `a` of space is `a_⊥ + a_∥ d₃` with `a_⊥` in the tangent plane of the sphere at `d₃`. The angular momentum so
-split obeys
+A vector `a` of space is `a_⊥ + a_∥ d₃` with `a_⊥` in the tangent plane of the sphere at `d₃`. The split angular momentum
+satisfies
 
     ∇_ḋ₃ π_⊥ + π_∥ ḋ₃ = m_⊥        π̇_∥ - π_⊥·ḋ₃ = m_∥
 
 with the covariant derivative of the sphere. The paper prints `+ π_⊥·ḋ₃` in the second (eq. 51b); its own proof (eq.
-53) has `π̇_⊥·d₃`, which is `-π_⊥·ḋ₃`. Rotation matrices have the directors as columns; vectors are spatial unless
-said otherwise.
+53) has `π̇_⊥·d₃`, which is `-π_⊥·ḋ₃`. Rotation matrices have the directors as columns. Vectors are spatial unless
+noted otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .rotating_body import RotatingBody
 
 
 class SplitState(eqx.Module):
-    """A frame and the split angular momentum `π_⊥ + π_∥ d₃`; or the rates of these.
+    """A frame and the split angular momentum `π_⊥ + π_∥ d₃`, or the rates of both.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 0.0, 1.0]))
@@ -38,7 +38,7 @@ class SplitState(eqx.Module):
 def split_vector(
     director: Float[Array, "3"], vector: Float[Array, "3"]
 ) -> tuple[Float[Array, "3"], Float[Array, ""]]:
-    """`a_⊥` and `a_∥` with `a = a_⊥ + a_∥ d₃` (eqs. 30, 39).
+    """Returns `a_⊥` and `a_∥` with `a = a_⊥ + a_∥ d₃` (eqs. 30, 39).
 
     >>> print(*rbd.body.split_vector(jnp.array([0.0, 0.0, 1.0]), jnp.array([1.0, 2.0, 3.0])))
     [1. 2. 0.] 3.0
@@ -47,7 +47,7 @@ def split_vector(
 
 
 def split_state(body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> SplitState:
-    """The state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40).
+    """Returns the state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.split_state(top, jnp.eye(3), jnp.array([0.0, 1.0, 0.0])).perpendicular)
@@ -59,7 +59,7 @@ def split_state(body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[
 
 
 def split_velocity(body: RotatingBody, state: SplitState) -> Float[Array, "3"]:
-    """The angular velocity `w = w_⊥ + w_∥ d₃`. Either part is that of the same part of the momentum (eq. 40).
+    """Returns the angular velocity `w = w_⊥ + w_∥ d₃`. Each part depends only on the same part of the momentum (eq. 40).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.split_velocity(top, rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 2.0, 3.0]))))
@@ -69,7 +69,7 @@ def split_velocity(body: RotatingBody, state: SplitState) -> Float[Array, "3"]:
 
 
 def split_angular_momentum(state: SplitState) -> Float[Array, "3"]:
-    """`π = π_⊥ + π_∥ d₃`, which is constant where no moment acts (eq. 54b).
+    """Returns `π = π_⊥ + π_∥ d₃`, which is constant without a moment (eq. 54b).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.split_angular_momentum(rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
@@ -79,7 +79,7 @@ def split_angular_momentum(state: SplitState) -> Float[Array, "3"]:
 
 
 def split_energy(body: RotatingBody, state: SplitState) -> Float[Array, ""]:
-    """`½ π_⊥·j_⊥⁻¹π_⊥ + ½ π_∥²/j_∥`, which is constant where no moment acts (eqs. 36, 54a).
+    """Returns `½ π_⊥·j_⊥⁻¹π_⊥ + ½ π_∥²/j_∥`, which is constant without a moment (eqs. 36, 54a).
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> print(rbd.body.split_energy(top, rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
@@ -89,10 +89,10 @@ def split_energy(body: RotatingBody, state: SplitState) -> Float[Array, ""]:
 
 
 def split_rates(body: RotatingBody, state: SplitState, moment: Float[Array, "3"]) -> SplitState:
-    """The right-hand side of the split equations under a moment `m` (eqs. 29, 51, 55).
+    """Returns the right-hand side of the split equations under a moment `m` (eqs. 29, 51, 55).
 
-    The rate of `π_⊥` is that of a vector of space: its tangent part is the covariant derivative `m_⊥ - π_∥ ḋ₃`, and
-    its part along `d₃`, which keeps `π_⊥` tangent, is `-π_⊥·ḋ₃`.
+    The rate of `π_⊥` is a vector of space. Its tangent part is the covariant derivative `m_⊥ - π_∥ ḋ₃`. Its part
+    along `d₃`, which keeps `π_⊥` tangent, is `-π_⊥·ḋ₃`.
 
     >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> state = rbd.body.split_state(top, jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))

@@ -12,7 +12,7 @@ from ..robots.loading import load as load_robot
 #: What messages of the library call options, and what these are here.
 SPELLED = {
     "mimic='free'": "--mimic free",
-    "give strict=False and": "leave out --strict, and",
+    "pass strict=False to": "omit --strict to",
     "write MJCF: rbd.save_mjcf": "write MJCF: name a .xml file",
     "Write URDF (rbd.save_urdf)": "Write URDF (name a .urdf file)",
 }

@@ -193,12 +193,18 @@ class Fusing(Interpreter):
         ]
 
     def branched(self, which: int, kind, branches: Sequence[ClosedJaxpr], args: list) -> list:
-        """The results of one of some branches. Each branch is a loop of one iteration, or of none, that carries the results."""
+        """Returns the results of one of several branches.
+
+        Each branch is a loop of one iteration, or of none, that carries the results. The first branch whose results are known needs
+        no loop: its results are the initial values of the others.
+        """
         args = [self.scalars.all_settled(x) for x in args]
         avals = branches[0].out_avals
-        found = [np.full(x.shape, self.scalars.constant(np.zeros((), x.dtype)), np.int64) for x in avals]
+        found, apart = self.known_case(branches, args)
         changes = [False] * len(avals)
         for number, branch in enumerate(branches):
+            if number == apart:
+                continue
             taken = self.picking.is_case(which, kind, number, len(branches))
             inner, outside = self.inside()
             _, start, kinds = self.carry(inner, outside, changes, found, avals)
@@ -209,6 +215,19 @@ class Fusing(Interpreter):
             loop = Loop(None, False, piece, start, carried, kinds, [], piece.outer(), taken, ended)
             found = self.ends(loop, changes, found)
         return found
+
+    def known_case(self, branches: Sequence[ClosedJaxpr], args: list) -> tuple[list, int | None]:
+        """Returns the known results of a small branch and its number, or zeros and None if no such branch exists."""
+        avals = branches[0].out_avals
+        for number, branch in enumerate(branches):
+            if entries(opened(branch)[0]) >= LARGE_BRANCH:
+                continue
+            inner, outside = self.inside()
+            results = inner.run(branch, list(map(outside, args)))
+            known = [inner.scalars.values(x, aval.dtype) for x, aval in zip(results, avals, strict=True)]
+            if all(x is not None for x in known):
+                return [self.scalars.constants(x) for x in known], number
+        return [np.full(x.shape, self.scalars.constant(np.zeros((), x.dtype)), np.int64) for x in avals], None
 
     # Indices that depend on the sample.
 

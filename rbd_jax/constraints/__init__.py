@@ -1,40 +1,40 @@
 """Constraints beyond the tree: loops, couplings, prescribed motions, and the dynamics under them (book ch. 8).
 
-Families:
+Constraint types:
 
-- `Weld`: two frames stay on each other
-- `Connect`: two points stay on each other
+- `Weld`: two frames coincide
+- `Connect`: two points coincide
 - `HingeLoop`: the loop of a planar mechanism closed in its plane: two rows
 - `LoopJoint`: any joint, closing a loop
-- `Distance`: two points stay a length apart
-- `PointOnLine`: a point stays on a line
-- `PointOnPlane`: a point stays on a plane
-- `PointOnCurve`: a point stays on a curve
-- `PointOnSurface`: a point stays on a surface
+- `Distance`: two points at a fixed distance
+- `PointOnLine`: a point on a line
+- `PointOnPlane`: a point on a plane
+- `PointOnCurve`: a point on a curve
+- `PointOnSurface`: a point on a surface
 - `CoordinateCoupling`: an equation between coordinates of joints
-- `PrescribedCoordinate`: a coordinate follows a function of time
-- `RollingSphere`: a sphere rolls on a plane
-- `RollingDisk`: a disk or a wheel rolls on a plane
-- `KnifeEdge`: an edge does not move sideways
-- `Skate`: a blade glides on a plane and does not move sideways
-- `Implicit`: a function of frames and coordinates vanishes
-- `ImplicitRate`: a function of how they move vanishes
-- `RelativeConstraint`: what constraints between two frames inherit from
-- `NonholonomicConstraint`: what constraints on how two frames move inherit from
-- `Constraint`: what every constraint inherits from
+- `PrescribedCoordinate`: a coordinate that follows a function of time
+- `RollingSphere`: a sphere that rolls on a plane
+- `RollingDisk`: a disk or a wheel that rolls on a plane
+- `KnifeEdge`: an edge that does not move sideways
+- `Skate`: a blade that glides on a plane and does not move sideways
+- `Implicit`: a function of frames and coordinates that vanishes
+- `ImplicitRate`: a function of velocities that vanishes
+- `RelativeConstraint`: base class of constraints between two frames
+- `NonholonomicConstraint`: base class of constraints on the relative velocity of two frames
+- `Constraint`: base class of all constraints
 
 On a model:
 
-- `without_constraints`: the bare tree
-- `constraint_rows`: which rows are whose
-- `reach`: how far a mechanism reaches, by which openings of loops are judged
+- `without_constraints`: the model without its constraints
+- `constraint_rows`: the rows of each constraint
+- `reach`: the reach of a mechanism, the length scale for loop errors
 
-What functions at the top of the library return:
+Results of functions at the top of the library:
 
-- `Assembly`: of `rbd.assemble`
-- `ConstrainedMotion`: of `rbd.constrained_dynamics`
-- `ConstrainedDerivatives`: of `rbd.constrained_dynamics_derivatives`
-- `ConstrainedEfforts`: of `rbd.constrained_inverse_dynamics`
+- `Assembly`: the result of `rbd.assemble`
+- `ConstrainedMotion`: the result of `rbd.constrained_dynamics`
+- `ConstrainedDerivatives`: the result of `rbd.constrained_dynamics_derivatives`
+- `ConstrainedEfforts`: the result of `rbd.constrained_inverse_dynamics`
 
 Dynamics:
 
@@ -44,17 +44,17 @@ Dynamics:
 
 Stabilization of rollouts:
 
-- `Projection`: after every step the state is projected
-- `Baumgarte`: the residual is made to decay
-- `Stabilization`: what both inherit from
+- `Projection`: projects the state after every step
+- `Baumgarte`: makes the residual decay
+- `Stabilization`: base class of both
 
 Independent variables:
 
-- `Closure`: a configuration given by them, and how it moves
-- `close`: that of a state of the variables
+- `Closure`: a configuration in terms of independent variables, with its velocity and acceleration
+- `close`: the closure at a state of the variables
 - `closure_dynamics`: the accelerations of the variables
-- `closure_force`: what holds the joints to them
-- `independent_joints`: how all joints move with some of them
+- `closure_force`: the constraint force that holds the joints to the variables
+- `independent_joints`: the motion of all joints in terms of some of them
 """
 
 __all__ = [
@@ -147,7 +147,7 @@ from .stabilization import (
 )
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

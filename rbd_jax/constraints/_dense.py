@@ -1,7 +1,7 @@
-"""Three ways to solve the equations of constrained motion with dense matrices (book §8.5, §8.8).
+"""Three dense methods for the equations of constrained motion (book §8.5, §8.8).
 
-All of them scale the matrix to a unit diagonal before they decide on the rank, so that units do not matter, and take it apart by
-eigenvalues or singular values.
+All of them scale the matrix to a unit diagonal before they determine the rank, so that units do not matter, and decompose it
+into eigenvalues or singular values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .evaluate import matrix_of
 
 
 class DenseFactors(Factors):
-    """Factors with the `projection` onto the range of G as a matrix."""
+    """Factors that store the `projection` onto the range of G as a matrix."""
 
     projection: Float[Array, "m m"]
     independent: Int[Array, ""]
@@ -34,9 +34,9 @@ class DenseFactors(Factors):
 
 
 class RangeSpace(DenseFactors):
-    """`(G M⁻¹ Gᵀ) λ = k - G M⁻¹ f` first, through the factors of the tree: O(n) for each row of G, then O(m³).
+    """Solves `(G M⁻¹ Gᵀ) λ = k - G M⁻¹ f` first, through the factors of the tree: O(n) for each row of G, then O(m³).
 
-    Eqs. 8.37 to 8.41, and Sueda's eqs. 2.123 and 2.124: where rows depend on each other, the multipliers of least norm.
+    Eqs. 8.37 to 8.41, and Sueda's eqs. 2.123 and 2.124; if rows are dependent, the multipliers have least norm.
     """
 
     jacobian: Float[Array, "m nv"]
@@ -66,7 +66,7 @@ class RangeSpace(DenseFactors):
 
 
 class Saddle(DenseFactors):
-    """The whole matrix `[[M, Gᵀ], [G, 0]]` at once (eq. 8.36): O((n + m)³), the plainest, for comparison."""
+    """Solves the complete matrix `[[M, Gᵀ], [G, 0]]` (eq. 8.36): O((n + m)³), the simplest method, for comparison."""
 
     inverse: Float[Array, "size size"]
 
@@ -84,7 +84,7 @@ class Saddle(DenseFactors):
         inverse = matmul(
             scaled * jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)[None, :], transpose(scaled)
         )
-        # What the multipliers alone can do without effect on anything is what was left out.
+        # The excluded directions are those of multipliers without effect.
         idle = vectors[motion.model.nv :] * row_scale[:, None]
         projection = jnp.eye(rows, dtype=inertia.dtype) - _onto(idle, ~kept)
         return Saddle(projection, jnp.sum(kept) - motion.model.nv, inverse)
@@ -95,10 +95,9 @@ class Saddle(DenseFactors):
 
 
 class NullSpace(DenseFactors):
-    """`a = Z y + particular` with the columns of Z spanning the motions that G lets pass (book eqs. 8.42 to 8.46, §8.8):
-    O(n³), never m³.
+    """Solves `a = Z y + particular`, where the columns of Z span the motions that G admits (book eqs. 8.42 to 8.46, §8.8).
 
-    Z comes from the singular vectors of G instead of the book's elimination with pivots.
+    The cost is O(n³), never m³. Z comes from the singular vectors of G instead of the book's elimination with pivots.
     """
 
     inertia: Float[Array, "nv nv"]
@@ -112,7 +111,7 @@ class NullSpace(DenseFactors):
         scaled = jacobian * column_scale[None, :]
         row_scale = _scale(jnp.sum(scaled**2, axis=1))
         rows, columns = jacobian.shape
-        # Rows of zeros, where there are fewer rows than degrees of freedom, let the thin decomposition have all directions
+        # If there are fewer rows than degrees of freedom, rows of zeros make the thin decomposition return all directions
         # of motion.
         padded = jnp.pad(scaled * row_scale[:, None], ((0, max(columns - rows, 0)), (0, 0)))
         left, values, right = jnp.linalg.svd(padded, full_matrices=False)
@@ -133,20 +132,20 @@ class NullSpace(DenseFactors):
 
 
 def _scale(diagonal):
-    """What makes a diagonal of squares one. Zeros are left alone, and what beside the largest is a zero with rounding."""
+    """Returns the scale that makes a diagonal of squares one. Entries at the rounding level of the largest are not scaled."""
     real = diagonal > float(jnp.finfo(diagonal.dtype).eps) ** 1.5 * jnp.max(diagonal, initial=0)
     return jnp.where(real, 1 / jnp.sqrt(jnp.where(real, diagonal, 1)), 1)
 
 
 def _spectrum(matrix):
-    """Eigenvalues and vectors of a symmetric matrix, and which of them count."""
+    """Returns eigenvalues and eigenvectors of a symmetric matrix, and which eigenvalues count as nonzero."""
     values, vectors = jnp.linalg.eigh(matrix)
     size = jnp.abs(values)
     return values, vectors, size > rank_tolerance(len(values), matrix.dtype) * jnp.max(size, initial=0)
 
 
 def _onto(columns, kept):
-    """The orthogonal projection onto the span of those columns that are kept. They are independent."""
+    """Returns the orthogonal projection onto the span of the selected columns, which are independent."""
     columns = jnp.where(kept[None, :], columns, 0)
     gram = matmul(transpose(columns), columns) + jnp.diag((~kept).astype(columns.dtype))
     return matmul(columns, jnp.linalg.solve(gram, transpose(columns)))

@@ -3,17 +3,15 @@
     M a + Gᵀ y = f
     G a - μ y  = k        μ → 0,   λ = -y
 
-The articulated-body algorithm eliminates degrees of freedom from the leaves on, and each step leaves an inertia behind for
-the body above.
-Here multipliers are unknowns like degrees of freedom. One enters at the bodies that its constraint is attached to, travels
-down the tree
-beside their inertias as one more row and column, and is eliminated where its loop ends. So a loop costs what its own degrees
-of freedom cost and those that it shares with others, wherever it is.
+The articulated-body algorithm eliminates degrees of freedom from the leaves on, and each step adds an inertia to the parent
+body. Here multipliers are unknowns like degrees of freedom. A multiplier enters at the bodies that its constraint is attached
+to, travels down the tree beside their inertias as an additional row and column, and is eliminated where its loop ends. So the
+cost of a loop depends on its own degrees of freedom and on those that it shares with other loops, wherever it is.
 
-Redundant equations are those whose pivot is zero. Eliminated as series in μ, of which two terms are kept, they need no
-exception: a pivot of zero is one of order μ, and the limit has the multipliers of least norm. Of the rows of a constraint the
-one with the largest pivot goes first, each against what it could be at most. In an order that is fixed, one that nearly depends
-on those before it would spoil those after it.
+Redundant equations have a zero pivot. The elimination uses series in μ with two terms, so these equations need no
+special case: a zero pivot becomes one of order μ, and the limit has the multipliers of least norm. Among the rows of a
+constraint the row with the largest pivot is eliminated first, relative to the largest possible pivot of each. In a fixed
+order, a row that nearly depends on earlier rows would spoil the later ones.
 """
 
 from __future__ import annotations
@@ -34,18 +32,19 @@ from ._order import Order, couplings_of, elimination_order
 from .evaluate import matrix_of
 
 
-#: Up to so many multipliers may be open at once before anything else is considered.
+#: With at most this number of simultaneously open multipliers, elimination is always considered cheap.
 SMALL_FRONT = 24
 
 
 class EliminationSteps(eqx.Module):
-    """What every traversal over the steps needs.
+    """The data that every traversal over the steps requires.
 
     The *front* of a step has the six directions of the body in question, and a slot for each open multiplier.
 
-    - `direction`: of the unknown: the motion of a column of the tree, or one in the slot of the multiplier that is eliminated.
-    - `reach`: from the body's parent to the body; zero where a multiplier is eliminated.
-    - `stays`: 1, but 0 for the slot of a multiplier that is eliminated, and for the body if its parent is the world.
+    - `direction`: The direction of the unknown: the motion of a column of the tree, or one in the slot of an eliminated
+      multiplier.
+    - `reach`: The vector from the body's parent to the body; zero for a step that eliminates a multiplier.
+    - `stays`: 1, except 0 for the slot of an eliminated multiplier, and for the body if its parent is the world.
     """
 
     direction: Float[Array, "*n front"]
@@ -54,7 +53,7 @@ class EliminationSteps(eqx.Module):
 
     @staticmethod
     def of(model: Model, frames: BodyFrames, order: Order) -> EliminationSteps:
-        """Before anything is chosen."""
+        """Returns the steps before any multiplier is chosen."""
         tree, dtype = model.topology.tree, frames.subspace.dtype
         attached_to_world = ~order.rows & (np.append(tree.parents, 0)[order.columns] < 0)
         slots = np.zeros((order.tree.size, order.width), bool)
@@ -64,22 +63,22 @@ class EliminationSteps(eqx.Module):
         return EliminationSteps(direction, reach, jnp.asarray(stays, dtype))
 
     def choosing(self, slot: Float[Array, "*n slots"]) -> EliminationSteps:
-        """With the multipliers in these slots eliminated."""
+        """Returns the steps with the multipliers in these slots eliminated."""
         body = jnp.zeros_like(self.direction[..., :6])
         chosen = jnp.concatenate([body, slot], axis=-1)
         return EliminationSteps(self.direction + chosen, self.reach, self.stays - chosen)
 
     def handed_on(self, row: Float[Array, "front"]) -> Float[Array, "front"]:
-        """A row over the front, forces as far as the body goes, for the step that it is left to."""
+        """Returns a row over the front (forces in the body part) transformed for the receiving step."""
         return self.stays * jnp.concatenate([moment_shift(row[:6], -self.reach), row[6:]])
 
     def arriving(self, above: Float[Array, "front"]) -> Float[Array, "front"]:
-        """What is known from the steps above: the motion of the body but for its own, and the multipliers."""
+        """Returns the values known from the steps above: the motion of the parent body, and the multipliers."""
         return jnp.concatenate([motion_shift(above[:6], self.reach), above[6:] * self.stays[6:]])
 
 
 class Square(eqx.Module):
-    """A symmetric matrix over the front: of the body, of the slots with the body, and of the slots."""
+    """A symmetric matrix over the front: the blocks of the body, of the slots with the body, and of the slots."""
 
     body: Float[Array, "6 6"]
     mixed: Float[Array, "slots 6"]
@@ -91,7 +90,7 @@ class Square(eqx.Module):
         return jnp.concatenate([of_body, matvec(self.mixed, body) + matvec(self.slots, slots)])
 
     def less(self, a: Float[Array, "front"], b: Float[Array, "front"]) -> Square:
-        """Less `a bᵀ`, which is to be a part of something symmetric."""
+        """Returns the matrix less `a bᵀ`, which must be part of a symmetric sum."""
         return Square(
             self.body - outer(a[:6], b[:6]),
             self.mixed - outer(a[6:], b[:6]),
@@ -99,7 +98,7 @@ class Square(eqx.Module):
         )
 
     def handed_on(self, steps: EliminationSteps) -> Square:
-        """For the step that it is left to."""
+        """Returns the matrix transformed for the receiving step."""
         body, slots = steps.stays[0], steps.stays[6:]
         return Square(
             body * inertia_shift(self.body, steps.reach),
@@ -109,10 +108,10 @@ class Square(eqx.Module):
 
 
 class Elimination(Factors):
-    """The factors, a row for each step.
+    """The factors, one row per step.
 
-    - `gain`: `U / D` over the front, to the leading order in μ, and `next_gain`, to the next where the pivot D is regular.
-    - `inverse`, `idle_inverse`: `1 / D`, if D is regular and if it is of order μ; zero if not.
+    - `gain`: `U / D` over the front, to leading order in μ, and `next_gain`, to the next order if the pivot D is regular.
+    - `inverse`, `idle_inverse`: `1 / D` if D is regular, or if it is of order μ; zero otherwise.
     """
 
     model: Model
@@ -125,7 +124,7 @@ class Elimination(Factors):
 
     @staticmethod
     def of(motion: Motion) -> Elimination:
-        """Eliminate all unknowns."""
+        """Eliminates all unknowns."""
         model = motion.model
         if len(model.topology.mimic_joints):
             raise ValueError(
@@ -156,7 +155,7 @@ class Elimination(Factors):
             next_row = next_matrix @ steps.direction
             pivot, next_pivot = dot(steps.direction, row) + armature, dot(steps.direction, next_row)
 
-            # What the rows' pivots gain with each degree of freedom, if forces and motions were as parallel as can be.
+            # The increase of the rows' pivots with each degree of freedom, if forces and motions were as parallel as possible.
             wrench, motion = matrix.mixed**2, steps.direction[:6] ** 2
             size = (
                 wrench[:, :3].sum(1) * motion[:3].sum() + wrench[:, 3:].sum(1) * motion[3:].sum() + driven**2
@@ -189,7 +188,7 @@ class Elimination(Factors):
 
     @staticmethod
     def pays(model: Model) -> bool:
-        """Whether this is likely the cheapest way: not where most constraints are open at once, as between two long chains."""
+        """Returns whether this is likely the cheapest method; it is not if most constraints are open simultaneously."""
         if len(model.topology.mimic_joints):
             return False
         order = Elimination.order_of(model)
@@ -223,7 +222,7 @@ class Elimination(Factors):
         return a, -y
 
     def onto(self, k):
-        # The rest is what y, of the order 1/μ, takes up.
+        # The rest is y, of order 1/μ.
         def assemble(bias, own):
             steps, gain, idle_inverse, rhs = own
             effort = rhs - dot(steps.direction, bias)
@@ -240,7 +239,7 @@ class Elimination(Factors):
 
     @property
     def _chosen(self) -> Float[Array, "m slots"]:
-        """Which row each step of a constraint eliminates, by slots."""
+        """The row that each step of a constraint eliminates, by slots."""
         return gather(self.steps.direction[:, 6:], np.flatnonzero(self.order.rows))
 
     def _rhs(self, f, k):
@@ -251,7 +250,7 @@ class Elimination(Factors):
         return _by_step(to_columns(self.model, f), order) + _of_rows(own, order)
 
     def _unknowns(self, drive: Float[Array, "n"]) -> tuple[Array, Array]:
-        """`x = drive - gainᵀ (what is known from above)`, down the tree, as a and y."""
+        """Returns a and y from `x = drive - gainᵀ (values known from above)`, down the tree."""
 
         def find(above, own):
             steps, gain, drive = own
@@ -264,7 +263,7 @@ class Elimination(Factors):
         _, x = order.tree.down(find, nothing, (self.steps, self.gain, drive))
         steps = np.argsort(
             order.columns, kind="stable"
-        )  # those of the columns in their order, then those of rows
+        )  # first the columns in their order, then the rows
         size = self.model.topology.tree.size
         y = gather(x, steps[size:])[:, None] * self._chosen
         choices = order.choices[order.rows].reshape(-1)
@@ -276,7 +275,7 @@ class Elimination(Factors):
 def largest_pivot(
     matrix: Square, possible: Float[Array, "slots"], may_go: Bool[Array, "slots"]
 ) -> Float[Array, "slots"]:
-    """One in the slot of the row with the largest pivot, beside what it could be, of those that may go; else zero."""
+    """Returns one in the slot of the admissible row with the largest pivot relative to `possible`, and zero elsewhere."""
     if not may_go.size:
         return possible
     share = -jnp.diagonal(matrix.slots) / jnp.where(possible > 0, possible, 1)
@@ -285,16 +284,16 @@ def largest_pivot(
 
 
 def _by_step(x: Float[Array, "n *k"], order: Order):
-    """Rows over columns of the tree as rows over steps; zero where a multiplier is eliminated."""
+    """Converts rows over columns of the tree to rows over steps; zero for steps that eliminate a multiplier."""
     return gather(jnp.concatenate([x, jnp.zeros_like(x[:1])]), order.columns)
 
 
 def _of_rows(x: Float[Array, "m"], order: Order) -> Float[Array, "n"]:
-    """Numbers of the steps that eliminate multipliers as numbers of all steps; zero where a column is eliminated."""
+    """Converts numbers of the steps that eliminate multipliers to numbers of all steps; zero for columns."""
     return gather_or_zero(x, np.where(order.rows, np.cumsum(order.rows) - 1, -1))
 
 
 def _entering(x: Float[Array, "e *k"], places: np.ndarray, order: Order):
-    """What comes into each slot at each step."""
+    """Returns the sum of the entries of each slot at each step."""
     steps = order.tree.size
     return sum_rows(x, places, steps * order.width).reshape(steps, order.width, *x.shape[1:])

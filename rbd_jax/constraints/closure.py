@@ -1,7 +1,7 @@
-"""Loops whose closure is known as a function: independent variables instead of constraints (book §8.11).
+"""Loops with a known closure function: independent variables instead of constraints (book §8.11).
 
-`q = γ(y)`, so `v = G ẏ` and `a = G ÿ + g`, and the equation of motion is `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` (8.46). Nothing drifts,
-so nothing needs to be stabilized. Gears are the simplest use (§9.6).
+`q = γ(y)`, so `v = G ẏ` and `a = G ÿ + g`, and the equation of motion is `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` (8.46). Nothing
+drifts, so no stabilization is needed. Gears are the simplest use (§9.6).
 
 These are also the hyper-reduced coordinates of Sueda's notes (§2.6): y is his q_R, `G = J_rR` and `g = J̇_rR q̇_R`, and
 with `M = J_mrᵀ M_m J_mr` of the tree, the book's (8.46) is Sueda's (2.83).
@@ -26,7 +26,7 @@ from ..model.attachments import without_constraints
 
 
 class Closure(eqx.Module):
-    """A configuration given by independent variables, and how it moves: `v = G ẏ`, `a = G ÿ + bias`.
+    """A configuration in terms of independent variables, with its velocity and acceleration: `v = G ẏ`, `a = G ÿ + bias`.
 
     >>> model = rbd.load("double_pendulum")
     >>> closure = rbd.constraints.close(model, lambda y: jnp.concatenate([y, y**2]), jnp.array([0.5]), jnp.array([1.0]))
@@ -46,7 +46,7 @@ def close(
     y: Float[Array, "ny"],
     y_rate: Float[Array, "ny"],
 ) -> Closure:
-    """The state of the model, and G and g (eqs. 3.11, 3.12, 8.57 to 8.60), by differentiation of `q = closure(y)`.
+    """Returns the state of the model, and G and g (eqs. 3.11, 3.12, 8.57 to 8.60), by differentiating `q = closure(y)`.
 
     >>> model = rbd.load("double_pendulum")
     >>> closure = rbd.constraints.close(model, lambda y: jnp.concatenate([y, -2 * y]), jnp.array([0.5]), jnp.array([1.0]))
@@ -68,13 +68,13 @@ def close(
 class ReducedModel(eqx.Module):
     """A model that moves with a few independent variables y, by `q = closure(y)`: hyper-reduced coordinates (Sueda §2.6).
 
-    `rollout` takes it in place of a model, with every scheme: states are then `State(y, ẏ)`, controls are generalized
-    forces along y, and `forces` act on the model as ever. In y a motion is simply added: angles are not wrapped.
+    `rollout` takes it in place of a model, with every scheme. States are then `State(y, ẏ)`, controls are generalized
+    forces along y, and `forces` act on the model as usual. Motions in y are added without wrapping angles.
 
-    - `model`: its own constraints, which `closure` is to satisfy, are left out.
-    - `closure`: a function of y, differentiable twice, that gives a configuration of the model. It may be a PyTree (an
-      `equinox.Module` with `__call__`), whose arrays are parameters like any other.
-    - `size`: the number of variables.
+    - `model`: The model. Its own constraints, which `closure` must satisfy, are removed.
+    - `closure`: A function of y, differentiable twice, that returns a configuration of the model. It may be a PyTree (an
+      `equinox.Module` with `__call__`), whose arrays are then parameters.
+    - `size`: The number of variables.
 
     >>> model = rbd.load("double_pendulum")
     >>> mirrored = rbd.ReducedModel(model, lambda y: jnp.concatenate([y, -2 * y]), size=1)  # the lower arm folds back
@@ -104,7 +104,7 @@ class ReducedModel(eqx.Module):
 
     @property
     def dtype(self):
-        """The precision of the model's numbers."""
+        """The precision of the model."""
         return self.model.dtype
 
     @property
@@ -118,7 +118,7 @@ class ReducedModel(eqx.Module):
         return self.size
 
     def at(self, y: Float[Array, "ny"], y_rate: Float[Array, "ny"]) -> Closure:
-        """The configuration and the velocity of the model, and how they depend on the variables."""
+        """Returns the configuration and velocity of the model, and their dependence on the variables."""
         return close(self.model, self.closure, y, y_rate)
 
 
@@ -129,11 +129,19 @@ def closure_force(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """The force of constraint `τ_c` that holds the joints to their variables, while `tau` acts along the joints.
+    """Returns the constraint force `τ_c` that holds the joints to the variables, while `tau` acts along the joints.
 
-    It is the `τ_c` of the system in `q̈`, `τ_c` and `ÿ` (book eq. 3.18), in which no Jacobian of constraints occurs: gears, mimics
-    and loops by what they bear. That system is not put together. Its last rows (eq. 3.19) are solved for `ÿ` by (3.20), and
-    the first gives `τ_c = M (G ÿ + g) + C - τ`. It does no work: `Gᵀ τ_c = 0`. `joint_wrenches` is what the joints bear then.
+    It is the `τ_c` of the system in `q̈`, `τ_c` and `ÿ` (book eq. 3.18), which contains no constraint Jacobian and covers
+    gears, mimics and loops. The function does not assemble that system. It solves the last rows (eq. 3.19) for `ÿ` by (3.20),
+    and the first row gives `τ_c = M (G ÿ + g) + C - τ`. The force does no work: `Gᵀ τ_c = 0`. For the wrenches that the joints
+    transmit, see `joint_wrenches`.
+
+    Args:
+      model: The reduced model.
+      y: The independent variables, shape (ny,).
+      y_rate: Their rates, shape (ny,).
+      tau: Generalized forces along the joints of the model, shape (nv,).
+      f_ext: Wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
 
     >>> pair = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.array([y[0], -y[0]]), 1)
     >>> force = rbd.constraints.closure_force(pair, jnp.array([0.5]), jnp.zeros(1), jnp.zeros(2))
@@ -154,7 +162,7 @@ def closure_dynamics(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "ny"]:
-    """`ÿ` of the independent variables; the model's own constraints, which `closure` satisfies, are left aside.
+    """Returns `ÿ` of the independent variables; the model's own constraints, which `closure` must satisfy, are ignored.
 
     >>> model, closure = rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -2 * y])
     >>> print(rbd.constraints.closure_dynamics(model, closure, jnp.array([0.5]), jnp.zeros(1), jnp.zeros(2)))
@@ -177,11 +185,11 @@ def _refuse_nonholonomic(owner: str, model: Model) -> None:
 def reduced_acceleration(
     motion: Motion, at: Closure, force: Float[Array, "ny"], f_ext: ExternalForces = None
 ) -> Float[Array, "ny"]:
-    """`ÿ` of a model in motion under forces along the independent variables (eqs. 3.20, 8.46)."""
+    """Returns `ÿ` of a model in motion under forces along the independent variables (eqs. 3.20, 8.46)."""
     missing = force - vecmat(recursive_newton_euler(motion, at.bias, f_ext), at.jacobian)
     return jnp.linalg.solve(reduced_inertia(motion, at.jacobian), missing)
 
 
 def reduced_inertia(motion: Motion, jacobian: Float[Array, "nv ny"]) -> Float[Array, "ny ny"]:
-    """`Gᵀ M G`, the mass matrix of the independent variables (eq. 8.46; Sueda eq. 2.83)."""
+    """Returns `Gᵀ M G`, the mass matrix of the independent variables (eq. 8.46; Sueda eq. 2.83)."""
     return matmul(transpose(jacobian), inertia_product(motion, jacobian))

@@ -1,13 +1,13 @@
 """Derivatives of forward dynamics under constraints, as matrices on the tangent space.
 
-The system of `solving` once more, with the factors that it has been solved with: at the motion that was found, with
-`g = G a + bias` less what stabilization wants it to be,
+They solve the system of `solving` again, with the same factors, at its solution. With
+`g = G a + bias` less the value that stabilization requires,
 
     M δa - Gᵀ δλ = δtau - δ(inverse dynamics) + δGᵀ λ
     G δa         = -δg
     δλ - G δy    = δG y
 
-where what is on the right changes at fixed a, λ and y.
+where the right-hand sides change at fixed a, λ and y.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .stabilization import Stabilization
 
 
 class ConstrainedDerivatives(eqx.Module):
-    """The derivatives of constrained dynamics; it unpacks as those of the acceleration, `by_q, by_v, by_tau`.
+    """The derivatives of constrained dynamics; it unpacks as the derivatives of the acceleration, `by_q, by_v, by_tau`.
 
-    Those by q are along `integrate(model, q, dq)`. Where constraints are redundant, those of the multipliers are of the ones of
-    least norm.
+    Derivatives by q are along `integrate(model, q, dq)`. For redundant constraints, the derivatives are those of the
+    multipliers of least norm.
 
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
@@ -65,9 +65,9 @@ def constrained_dynamics_derivatives(
     method: Method = "auto",
     stabilization: Stabilization | None = None,
 ) -> ConstrainedDerivatives:
-    """The derivatives of `constrained_dynamics` by q, v and tau, of the acceleration and of the multipliers.
+    """Returns the derivatives of the acceleration and multipliers of `constrained_dynamics` by q, v and tau.
 
-    They are right where the rank of the constraints does not change. The arguments are those of `constrained_dynamics`.
+    They are valid where the rank of the constraints does not change. The arguments are those of `constrained_dynamics`.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -85,7 +85,7 @@ def constrained_dynamics_derivatives(
     x, factors, _ = solved_system(motion, tau, f_ext, method, stabilization)
 
     def changed(force, rate, excess):
-        """Of each column of the right-hand sides: `δa` and `δλ`."""
+        """Returns `δa` and `δλ` for each column of the right-hand sides."""
 
         def of_column(force, rate, excess):
             a, multipliers = factors.motion(force, factors.onto(rate))
@@ -115,5 +115,5 @@ def constrained_dynamics_derivatives(
 
 
 def _second_rate(motion: Motion, x: Solution, stabilization: Stabilization | None) -> Float[Array, "m"]:
-    """`G a + bias` less what stabilization wants it to be."""
+    """Returns `G a + bias` less the value that stabilization requires."""
     return matrix_of(motion).times(x.a) - wanted_rate(motion, stabilization)

@@ -21,13 +21,13 @@ from .stabilization import Stabilization
 
 
 class ConstrainedMotion(eqx.Module):
-    """What constrained dynamics find; it unpacks as `acceleration, multipliers`.
+    """The result of constrained dynamics; it unpacks as `acceleration, multipliers`.
 
-    - `acceleration`: unique, whether constraints are redundant or not.
-    - `multipliers`: λ, the forces of the constraints; of all possible ones those of least norm.
-    - `rank`: how many constraints are independent.
-    - `unmet`: what no acceleration can meet of `G a = -bias`, as the rest that remains; zero, but for rounding, unless
-      constraints contradict each other. Constant to differentiation.
+    - `acceleration`: Unique, also for redundant constraints.
+    - `multipliers`: λ, the forces of the constraints, with least norm among all solutions.
+    - `rank`: The number of independent constraints.
+    - `unmet`: The residual of `G a = -bias` that no acceleration can satisfy. It is zero, up to rounding, unless constraints
+      contradict each other. It is a constant for differentiation.
 
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
@@ -55,22 +55,29 @@ def constrained_dynamics(
     method: Method = "auto",
     stabilization: Stabilization | None = None,
 ) -> ConstrainedMotion:
-    """The motion that `tau` produces under the model's constraints: `M a + C v + g - Jᵀ f_ext = tau + Gᵀ λ`, `G a + bias = 0`.
+    """Returns the motion that `tau` produces under the model's constraints.
 
-    That is (3.17) and (8.6), and Sueda's (2.98). As for `forward_dynamics`, damping, friction and springs of the joints are
-    not part of it.
+    The equations are `M a + C v + g - Jᵀ f_ext = tau + Gᵀ λ` and `G a + bias = 0`, (3.17) and (8.6), and Sueda's (2.98). As in
+    `forward_dynamics`, damping, friction and springs of the joints are not included.
 
-    **Arguments**
+    Redundant constraints are not an error: the acceleration is unique, and derivatives are valid where the rank does not
+    change. Where it changes (a linkage that passes through a straight line), they are finite. Contradictory constraints are
+    satisfied in the sense of least squares, and `unmet` is not zero.
 
-    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
-    - `method`: all give the same, and cost: `"elimination"`, O(n) and for each constraint the square of what is open with it,
-      so a chain of loops is linear; `"range_space"`, O(n) for each row and cubic in the rows; `"null_space"`, cubic in the
-      degrees of freedom; `"kkt"`, in the sum of both. `"auto"` takes elimination, unless long chains are tied together all along.
-    - `stabilization`: by default none: constraints hold for accelerations, and what a state breaks of them stays or grows.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized forces, shape (nv,).
+      f_ext: Wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
+      method: All methods give the same result at different costs. `"elimination"` is O(n), and for each constraint quadratic
+        in the number of constraints open with it, so linear for a chain of loops. `"range_space"` is O(n) for each row and
+        cubic in the rows. `"null_space"` is cubic in the degrees of freedom. `"kkt"` is cubic in the sum of both. `"auto"`
+        selects elimination, unless long chains are coupled along their length.
+      stabilization: By default none: constraints hold for accelerations, and existing violations persist or grow.
 
-    Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not
-    change. Where it does (a linkage that passes through a straight line), they are finite.
-    Constraints that contradict each other are met in the sense of least squares, and `unmet` is not zero.
+    Returns:
+      A `ConstrainedMotion`.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -88,7 +95,7 @@ def motion_under_constraints(
     method: Method = "auto",
     stabilization: Stabilization | None = None,
 ) -> ConstrainedMotion:
-    """`constrained_dynamics` of a model in motion."""
+    """Returns `constrained_dynamics` of a model in motion."""
     if not motion.model.constraints:
         a = articulated_body(motion, tau, f_ext)
         return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int), jnp.zeros(0, a.dtype))
@@ -120,16 +127,16 @@ def solved_system(
 
 
 def wanted_rate(motion: Motion, stabilization: Stabilization | None) -> Float[Array, "m"]:
-    """What `G a` is to be."""
+    """Returns the required value of `G a`."""
     steered = None if stabilization is None else stabilization.second_rate(motion)
     return -bias_of(motion) if steered is None else steered - bias_of(motion)
 
 
 @takes(q=configuration)
 def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
-    """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52).
+    """Returns the number of degrees of freedom of the mechanism in this configuration: `nv - rank G` (book eq. 8.52).
 
-    Constraints that hold velocities alone count too. Without them it is the number of ways in which its position can change.
+    Constraints on velocities count as well. Without them it is the number of ways in which the position can change.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)

@@ -1,7 +1,7 @@
 """The equations of all constraints of a model: residual, Jacobian, rate and bias, from one pass of forward kinematics.
 
-Constraints that are equal but for names and numbers are evaluated together, as equal joints are. Bodies of one tree are seen
-from the tree's own root, so that a loop in a robot far from the world's origin closes as exactly as at home (book §8.2, §8.7).
+Constraints of equal structure are evaluated together, as joints are. Bodies of one tree are expressed relative to
+the root of the tree, so that a loop in a robot far from the world's origin closes as exactly as near it (book §8.2, §8.7).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..spatial.transform import Transform
 
 @takes(q=configuration)
 def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:
-    """How much each equation of the model's constraints is broken, in their order; zero of those that hold velocities alone.
+    """Returns the residual of each constraint equation of the model, in order; zero for constraints on velocities alone.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -39,7 +39,7 @@ def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"
 
 @takes(q=configuration)
 def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
-    """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints.
+    """Returns G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` are the forces of the constraints.
 
     Book eqs. 8.6, 8.17, 8.32; table 8.4 has it for loop joints.
 
@@ -55,7 +55,7 @@ def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m 
 def constraint_force(
     model: Model, q: Float[Array, "nq"], multipliers: Float[Array, "m"]
 ) -> Float[Array, "nv"]:
-    """`Gᵀ λ`, the generalized forces that hold the constraints, in O(n) and without the matrix.
+    """Returns `Gᵀ λ`, the generalized forces of the constraints, in O(n) and without the matrix.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -73,7 +73,8 @@ def constraint_force(
 
 @takes(q=configuration, v=velocity)
 def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """`G v + g_t`, the rate of the residual, and what equations of velocities say is zero; `g_t` is what moves by itself.
+    """Returns `G v + g_t`, the rate of the residual and the left side of velocity constraints; `g_t` is the explicit time
+    rate.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -85,7 +86,7 @@ def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv
 
 @takes(q=configuration, v=velocity)
 def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """What the second rate of the residual is without acceleration: it is `G a + bias` (the book's -k, eqs. 3.44, 8.15).
+    """Returns the second rate of the residual at zero acceleration: it is `G a + bias` (the book's -k, eqs. 3.44, 8.15).
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -95,7 +96,7 @@ def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     return bias_of(Motion(model, q, v))
 
 
-# The same of a model in motion.
+# The same quantities for a model in motion.
 
 
 def with_constraints(motion: Motion, *what: Literal["matrix", "bias"]) -> Motion:
@@ -118,12 +119,12 @@ def with_constraints(motion: Motion, *what: Literal["matrix", "bias"]) -> Motion
 
 
 def residual_of(motion: Motion) -> Float[Array, "m"]:
-    """`constraint_residual` of a model in motion."""
+    """Returns `constraint_residual` of a model in motion."""
     return _collect(motion.model, [group.of("residual").reshape(-1) for group in _groups(motion)])
 
 
 def rate_of(motion: Motion) -> Float[Array, "m"]:
-    """`constraint_velocity` of a model in motion."""
+    """Returns `constraint_velocity` of a model in motion."""
     if not motion.model.constraints:
         return _collect(motion.model, [])
     motion = motion.computed("twists")
@@ -132,7 +133,7 @@ def rate_of(motion: Motion) -> Float[Array, "m"]:
 
 
 def bias_of(motion: Motion) -> Float[Array, "m"]:
-    """`constraint_bias` of a model in motion."""
+    """Returns `constraint_bias` of a model in motion."""
     if (known := motion.known("constraint bias")) is not None:
         return known
     if not motion.model.constraints:
@@ -146,13 +147,13 @@ def bias_of(motion: Motion) -> Float[Array, "m"]:
 
 
 def matrix_of(motion: Motion) -> ConstraintMatrix:
-    """G of a model in motion."""
+    """Returns G of a model in motion."""
     known = motion.known("constraint gradients")
     return ConstraintMatrix(motion, _gradients(motion) if known is None else known)
 
 
 def constraint_rows(model: Model) -> tuple[slice, ...]:
-    """The entries of residuals and multipliers that belong to each constraint.
+    """Returns the entries of residuals and multipliers of each constraint.
 
     >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
@@ -164,27 +165,27 @@ def constraint_rows(model: Model) -> tuple[slice, ...]:
 
 
 def holonomic(model: Model) -> np.ndarray:
-    """Which of the equations hold positions; the others hold velocities alone."""
+    """Returns a flag per equation: True for a position constraint, False for a constraint on velocities alone."""
     return np.array([row for one in model.constraints for row in one.holonomic], bool)
 
 
 def constraint_scales(model: Model) -> Float[Array, "m"]:
-    """What is large for each equation: a radian for an angle, the reach of the mechanism for a length."""
+    """Returns the scale of each equation: one radian for an angle, the reach of the mechanism for a length."""
     angles = np.array([angle for one in model.constraints for angle in one.angles], bool)
     return jnp.where(angles, jnp.ones((), model.dtype), reach(model))
 
 
 def reach(model: Model) -> Float[Array, ""]:
-    """How far a mechanism reaches from its base when it is stretched out: the lengths of its bodies added up along the tree.
+    """Returns the length of a mechanism when it is stretched out: the sum of the lengths of its bodies along the tree.
 
-    A body's length is from its own joint to the next one, and at the end to its centre of mass or a constraint's frame. Where
-    all are zero the reach is one.
+    A body's length is the distance from its own joint to the next, and at the end to its center of mass or a constraint's
+    frame. If all lengths are zero, the reach is one.
 
     >>> print(rbd.constraints.reach(rbd.load("double_pendulum")))
     2.0
     """
     parents = np.array(model.topology.parents, int)
-    # Where a mechanism stands in the world is no length of it.
+    # The position of a mechanism in the world does not count as a length.
     links = jnp.where(parents < 0, 0, _lengths(model.placements.position))
     joints = Tree(model.topology.parents).path_sum(links)
     ends = [joints, joints + _lengths(model.inertias.com)]
@@ -197,7 +198,7 @@ def reach(model: Model) -> Float[Array, ""]:
 
 
 def _lengths(vectors: Float[Array, "n 3"]) -> Float[Array, "n"]:
-    """With the derivative zero where a vector is."""
+    """Returns the lengths of vectors, with a zero derivative for zero vectors."""
     square = jnp.sum(vectors**2, axis=1)
     some = square > 0
     return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), 0)
@@ -206,10 +207,11 @@ def _lengths(vectors: Float[Array, "n 3"]) -> Float[Array, "n"]:
 class _Group(eqx.Module):
     """Constraints that are evaluated together.
 
-    - `constraint`: all of them, their leaves stacked.
-    - `placements`: of their frames, from the root of their tree, (g, k); and `shifts`, to where they have it in common.
-    - `members`: which constraints of the model they are.
-    - `bodies`, `q_entries`, `v_entries`: of each constraint, the bodies (the world is the last) and the coordinates.
+    - `constraint`: All of them, with their leaves stacked.
+    - `placements`: The placements of their frames from the root of their tree, (g, k).
+    - `shifts`: The shifts of the placements to a common origin.
+    - `members`: The indices of the constraints in the model.
+    - `bodies`, `q_entries`, `v_entries`: For each constraint, the bodies (the world is the last) and the coordinates.
     """
 
     constraint: Constraint
@@ -222,7 +224,7 @@ class _Group(eqx.Module):
     v_entries: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     def of(self, method: str, *arguments):
-        """A method of all the constraints: (g, ...)."""
+        """Returns the results of a method for all the constraints: (g, ...)."""
         placements = Transform(self.placements.rotation, self.placements.position + self.shifts)
 
         def one(constraint, *arguments):
@@ -231,24 +233,24 @@ class _Group(eqx.Module):
         return jax.vmap(one)(self.constraint, placements, self.coordinates, *arguments)
 
     def twists(self, motions: Float[Array, "bodies 6"]) -> Float[Array, "g k 6"]:
-        """Motions of bodies as those of the frames on them."""
+        """Converts motions of bodies to motions of the frames on them."""
         table = np.array(self.bodies, int)
         own = gather(motions, table.reshape(-1)).reshape(*table.shape, 6)
         return self.constraint.frames.inverse_motion(own)
 
     def rows(self, model: Model) -> list[np.ndarray]:
-        """The rows of each of the constraints."""
+        """Returns the rows of each of the constraints."""
         rows = constraint_rows(model)
         return [np.arange(rows[index].start, rows[index].stop) for index in self.members]
 
     def seen(self, motion: Motion):
-        """The twists of the frames and the rates of the coordinates."""
+        """Returns the twists of the frames and the rates of the coordinates."""
         speeds = motion.model.joint_velocities(motion.v)
         return self.twists(with_zero_row(motion.twists)), _entries(speeds, self.v_entries)
 
 
 def _groups(motion: Motion) -> list[_Group]:
-    """The constraints of a model in motion, equal ones together."""
+    """Returns the constraints of a model in motion, grouped by structure."""
     if not motion.model.constraints:
         return []
     known = motion.known("constraint groups")
@@ -306,13 +308,13 @@ class _Gradients(eqx.Module):
 
 
 class ConstraintMatrix:
-    """G of a model in motion, group by group."""
+    """G of a model in motion, stored by group."""
 
     def __init__(self, motion: Motion, gradients: list[_Gradients]):
         self.motion, self.model, self.gradients = motion, motion.model, gradients
 
     def times(self, v: Float[Array, "nv"]) -> Float[Array, "m"]:
-        """`G v`."""
+        """Returns `G v`."""
         model, tree = self.model, self.model.topology.tree
         columns = tree.path_sum(self.motion.common.subspace * to_columns(model, v)[:, None])
         bodies = with_zero_row(self.motion.in_bodies(gather(columns, model.topology.last_column)))
@@ -327,9 +329,9 @@ class ConstraintMatrix:
         return _collect(model, rates)
 
     def transposed(self, multipliers: Float[Array, "m"]) -> Float[Array, "nv"]:
-        """`Gᵀ λ`: the wrenches that the multipliers are, added up by body and then down the tree."""
+        """Returns `Gᵀ λ`: the wrenches of the multipliers, summed by body and then down the tree."""
         topology, dtype = self.model.topology, multipliers.dtype
-        # A planar model has no constraints, and its wrenches three entries.
+        # A planar model has no constraints; its wrenches have three entries.
         wrenches, moving_bodies = [jnp.zeros((0, self.model.vector_size), dtype)], [np.zeros(0, int)]
         efforts, columns = [jnp.zeros(0, dtype)], [np.zeros(0, int)]
         for own in self.gradients:
@@ -353,14 +355,14 @@ class ConstraintMatrix:
 
     @property
     def matrix(self) -> Float[Array, "m nv"]:
-        """G, dense."""
+        """G as a dense matrix."""
         if not self.gradients:
             return jnp.zeros((0, self.model.nv), self.model.dtype)
         columns = [transpose(self._columns(own)) for own in self.gradients]
         return transpose(from_columns(self.model, transpose(_collect(self.model, columns))))
 
     def _columns(self, own: _Gradients) -> Float[Array, "n rows"]:
-        """`Gᵀ` of a group: the power of the forces that multipliers are, with the motion that each column stands for."""
+        """Returns `Gᵀ` of a group: the power of the unit forces of the multipliers at the motion of each column."""
         topology, common = self.model.topology, self.motion.common
         rows = own.by_twists.shape[1]
         total = jnp.zeros((topology.tree.size, own.by_twists.shape[0] * rows), common.subspace.dtype)
@@ -383,9 +385,10 @@ class ConstraintMatrix:
         return total
 
     def attachments(self) -> tuple[Float[Array, "w 6"], Float[Array, "c"]]:
-        """The forces that each multiplier is, on bodies (about the moving body's origin, in the world's axes) and on coordinates.
+        """Returns the unit forces of each multiplier on bodies and on coordinates.
 
-        Constraint after constraint; of each, body after body or coordinate after coordinate, and of these row after row.
+        Forces on bodies are about the moving body's origin, in the world's axes. The order is by constraint, then by body or
+        coordinate, then by row.
         """
         topology, common = self.model.topology, self.motion.common
         dtype = common.subspace.dtype
@@ -408,13 +411,13 @@ class ConstraintMatrix:
 
 
 def _laid_out(members: list[int], counts) -> np.ndarray:
-    """Where to find, in what the groups have one after the other, what belongs to the constraints in their order."""
+    """Returns the permutation from the concatenated groups to the order of the constraints."""
     owners = np.concatenate([np.zeros(0, int), *[np.full(counts[member], member) for member in members]])
     return np.argsort(owners, kind="stable")
 
 
 def _collect(model: Model, parts: list) -> Float[Array, "m ..."]:
-    """What the groups found, a row for each equation, laid out in the order of the constraints."""
+    """Concatenates the results of the groups, one row per equation, in the order of the constraints."""
     if not parts:
         return jnp.zeros(0, model.dtype)
     members = [index for members, _ in grouped(model.constraints) for index in members]

@@ -1,7 +1,7 @@
-"""Independent joints: all velocities and accelerations from those of some joints (book §8.5, §8.8).
+"""Independent joints: all velocities and accelerations in terms of some joints (book §8.5, §8.8).
 
 `v = G ẏ` and `a = G ÿ + g`, with G and g from the constraints themselves, where `closure.py` has them from a function of the
-independent variables. The user says which joints these are (end of §8.8), so nothing has to be pivoted.
+independent variables. The user selects these joints (end of §8.8), so no pivoting is needed.
 """
 
 from __future__ import annotations
@@ -27,21 +27,25 @@ from .evaluate import bias_of, matrix_of, with_constraints
 def independent_joints(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], joints: Sequence[str]
 ) -> Closure:
-    """How the mechanism moves with the chosen joints: its velocities are `G ẏ`, its accelerations `G ÿ + g` (book eq. 8.51).
+    """Returns the motion of the mechanism in terms of the chosen joints: `v = G ẏ`, `a = G ÿ + g` (book eq. 8.51).
 
     With the columns of the constraint Jacobian K split into those of the independent joints and the others,
-    `G = [1; -K₂⁺ K₁]` and `g = [0; K₂⁺ k]`, each in its place. Redundant constraints are no error. **Returns** a `Closure`: q, v,
-    `jacobian` G and `bias` g.
+    `G = [1; -K₂⁺ K₁]` and `g = [0; K₂⁺ k]`, each in its place. Redundant constraints are not an error.
 
-    The joints must be as many as the mechanism can move in ways, and determine the others in this configuration (a crank does not
-    at its dead points). Where they do not an error says so; under `jit`, where nothing can be looked at, G and g are not numbers.
+    The number of joints must equal the mobility of the mechanism, and the joints must determine the others in this
+    configuration (a crank does not at its dead points). Otherwise the function raises an error; under `jit`, where values
+    cannot be checked, G and g are NaN.
 
-    **Arguments**
+    Args:
+      model: The model, with constraints.
+      q: Configuration that satisfies the constraints, shape (nq,).
+      v: Velocity that satisfies the constraints, shape (nv,).
+      joints: The names of the independent joints; y is their part of v, in the order given.
 
-    - `q`, `v`: a state that satisfies the constraints.
-    - `joints`: the names of the independent joints; y is their part of v, in the order given.
+    Returns:
+      A `Closure`: q, v, `jacobian` G and `bias` g.
 
-    Inverse dynamics of the loop for actuators in some joints is `constrained_inverse_dynamics`; with G it is
+    For inverse dynamics of the loop with actuators in some joints, see `constrained_inverse_dynamics`; with G it is
     `G_uᵀ u = Gᵀ inverse_dynamics(q, v, a)` (eq. 8.63).
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
@@ -58,7 +62,7 @@ def independent_joints(
     if is_known(determined) and not determined:
         raise ValueError(
             f"independent_joints: joints {list(joints)} of model {model.name!r} do not determine how the others move in this "
-            "configuration, or are too many. Choose as many degrees of freedom as mobility(model, q) says, and no crank at its "
+            "configuration, or are too many. Choose as many degrees of freedom as mobility(model, q) returns, and no crank at its "
             "dead point"
         )
     return closure
@@ -80,7 +84,7 @@ def _split(model: Model, q, v, chosen: tuple[int, ...]) -> tuple[Closure, Bool[A
 def _determined(
     dependent: Float[Array, "m d"], independent: Float[Array, "m i"], backwards: Float[Array, "d m"]
 ) -> Bool[Array, ""]:
-    """Whether the columns of the others have full rank, and those of the independent joints are combinations of them."""
+    """Returns whether the other columns have full rank and the columns of the independent joints are combinations of them."""
     tolerance = rank_tolerance(max(dependent.shape), dependent.dtype) ** 0.5
     identity = jnp.eye(dependent.shape[1], dtype=dependent.dtype)
     free = jnp.max(jnp.abs(matmul(backwards, dependent) - identity), initial=0)

@@ -1,4 +1,4 @@
-"""Inverse dynamics of closed loops: efforts of some joints that produce a motion (book §8.12)."""
+"""Inverse dynamics of closed loops: the efforts of some joints that produce a motion (book §8.12)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .evaluate import matrix_of
 
 
 class ConstrainedEfforts(eqx.Module):
-    """What constrained inverse dynamics find; it unpacks as `tau, multipliers`.
+    """The result of constrained inverse dynamics; it unpacks as `tau, multipliers`.
 
-    - `tau`: zero at the joints that are not actuated.
+    - `tau`: The efforts; zero at joints without an actuator.
     - `multipliers`: λ with `M a + C v + g = tau + Gᵀ λ`, of least norm.
-    - `unmet`: what of the motion the actuators cannot produce, as generalized forces; zero if they can.
+    - `unmet`: The generalized forces of the motion that the actuators cannot produce; zero if they can.
 
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
@@ -50,16 +50,22 @@ def constrained_inverse_dynamics(
     f_ext: ExternalForces = None,
     actuators: Sequence[str] | None = None,
 ) -> ConstrainedEfforts:
-    """The efforts that produce the acceleration `a`, which must be one that the constraints allow.
+    """Returns the efforts that produce the acceleration `a`, which the constraints must allow.
 
-    Only what acts along possible motions matters: `Zᵀ tau = Zᵀ inverse_dynamics` (eqs. 8.62, 8.63), Z a basis of those. Where
-    more actuators than degrees of freedom leave a choice, it is the `tau` of least norm; where they are too few, `tau` comes as
-    near as it can, and `unmet` is the rest.
+    Only the components along possible motions matter: `Zᵀ tau = Zᵀ inverse_dynamics` (eqs. 8.62, 8.63), with Z a basis of
+    these motions. With more actuators than degrees of freedom, `tau` has least norm. With too few actuators, `tau` is
+    the best approximation, and `unmet` is the rest.
 
-    **Arguments**
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
+      f_ext: Wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
+      actuators: Names of the joints that have a motor; all by default.
 
-    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
-    - `actuators`: names of the joints that have a motor; all by default.
+    Returns:
+      A `ConstrainedEfforts`.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -84,5 +90,5 @@ def constrained_inverse_dynamics(
 
 
 def _own(model: Model, joint: str) -> slice:
-    """The entries of v that are a joint's; none for one that follows another."""
+    """Returns the entries of v of a joint; none for a mimic joint."""
     return slice(0) if model.topology.is_mimic[model.topology.joint_index(joint)] else model.v_slice(joint)

@@ -1,7 +1,7 @@
 """Active forces at loop joints: springs, dampers and motors where a loop is closed (book §8.4, §8.6).
 
-Of what a loop joint transmits, `T_a τ + T λ`, the constraint gives λ; here is the rest. What it does on the tree, `τ^a`, is added
-to `tau` of any algorithm: from the tree's side it comes from outside (eq. 8.28, table 8.3).
+A loop joint transmits `T_a τ + T λ`. The constraint determines λ, and this module handles τ. Its generalized force on the
+tree, `τ^a`, is added to `tau` of any algorithm, because for the tree it is an external force (eq. 8.28, table 8.3).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from ..spatial.transform import Transform
 def loop_joint_force(
     model: Model, q: Float[Array, "nq"], efforts: Mapping[int, Float[Array, "k"]]
 ) -> Float[Array, "nv"]:
-    """`τ^a`, the generalized force of forces along loop joints: to be added to `tau` (book eq. 8.28, table 8.3).
+    """Returns `τ^a`, the generalized force of efforts along loop joints, to be added to `tau` (book eq. 8.28, table 8.3).
 
-    **Arguments**
-
-    - `efforts`: `{number: effort}` of loop joints by their numbers in `model.constraints`; a number for each degree of freedom of
-      the joint. They act on `body_b`, and the other way round on `body_a`.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      efforts: A mapping `{number: effort}` by the number of the loop joint in `model.constraints`; an effort has one entry for
+        each degree of freedom of the joint. Efforts act on `body_b`, and with the opposite sign on `body_a`.
 
     >>> loop = rbd.constraints.LoopJoint("world", (1, 0, -1), "lower", (0, 0, -1), rbd.joints.Revolute((0, 1, 0)))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), loop)
@@ -57,9 +58,18 @@ def loop_joint_force(
 def loop_joint_state(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], constraint: int
 ) -> tuple[Float[Array, "nq_k"], Float[Array, "nv_k"]]:
-    """The coordinates and the velocity of a loop joint, which the model does not have: what its springs and dampers ask for.
+    """Returns the coordinates and the velocity of a loop joint, as needed for springs and dampers.
 
-    Those that fit best where the state breaks the constraint. `constraint`: its number in `model.constraints`.
+    The model does not contain these coordinates. If the state violates the constraint, they are the best fit.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      constraint: The number of the loop joint in `model.constraints`.
+
+    Returns:
+      The coordinates and the velocity of the loop joint.
 
     >>> loop = rbd.constraints.LoopJoint("world", (1, 0, -1), "lower", (0, 0, -1), rbd.joints.Revolute((0, 1, 0)))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), loop)
@@ -90,7 +100,7 @@ def _loop_joint(function: str, model: Model, number: int) -> LoopJoint:
 
 
 def _relative(motion: Motion, loop: LoopJoint) -> tuple[Transform, Float[Array, "6"]]:
-    """The placement and the velocity of the successor frame as seen from the predecessor, the latter in the successor's axes."""
+    """Returns the placement of the successor frame in the predecessor frame, and its relative velocity in successor axes."""
     model = motion.model
     named = [body for body in loop.bodies if body != "world"]
     bodies = motion.bodies([model.body_index(body) for body in named]).with_world()

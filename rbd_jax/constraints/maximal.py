@@ -1,10 +1,10 @@
 """Maximal coordinates: every body free, and the joints of the tree as constraints (book §3.6, §3.7, §8.13;
 Müller & Terze 2013; Sueda eqs. 1.69 to 1.74).
 
-The same mechanism and the same accelerations: six degrees of freedom a body and a multiplier for every direction in which a
-joint does not move, so that the equations are the book's (3.74), for one body (3.60), and those of
-Müller & Terze 2013, eqs. 1 to 3. The group that a pose belongs to is that of the body's joint to the world: SE(3) for `Free`,
-SO(3) × R³ for `Free3D`. It decides which constraints a Lie-group integrator preserves.
+The mechanism and its accelerations are the same. There are six degrees of freedom per body and a multiplier for every
+direction in which a joint does not move, so the equations are the book's (3.74), for one body (3.60), and those of
+Müller & Terze 2013, eqs. 1 to 3. The joint of a body to the world determines the group of its pose: SE(3) for `Free`,
+SO(3) × R³ for `Free3D`. The group determines which constraints a Lie-group integrator preserves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..spatial.transform import Transform
 from ._factors import pseudo_inverse
 
 
-#: Where the frames of free bodies are: where the tree has them, or at the centres of mass.
+#: The location of the frames of free bodies: as in the tree, or at the centers of mass.
 Frame: TypeAlias = Literal["body", "com"]
 FRAMES = get_args(Frame)
 Free6: TypeAlias = Joint | Callable[[], Joint]
@@ -42,22 +42,25 @@ Free6: TypeAlias = Joint | Callable[[], Joint]
 def maximal_coordinates(
     model: Model, joint: Free6 | Mapping[str, Free6] = Free, frame: Frame = "body"
 ) -> Model:
-    """The same mechanism with every body on the world, and a `LoopJoint` for each joint of the tree.
+    """Returns the same mechanism with every body attached to the world, and a `LoopJoint` for each joint of the tree.
 
-    Constraints and forces between bodies stay.
+    Constraints and forces between bodies are preserved.
 
-    **Arguments**
+    Effects along joints have no counterpart here. A model with armature, damping, friction, springs, or mimic joints raises an
+    error, as does one with massless bodies (`rbd.fuse_fixed` removes welded ones).
 
-    - `joint`: what attaches the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to these,
-      `Free` for the bodies that it does not name.
-    - `frame`: where the free bodies have their frames, and so what their positions are: `"body"`, those of the tree, with
-      the origin at the joint; or `"com"`, those moved to the centre of mass, as Müller & Terze 2013 have them.
-      `to_maximal` and `from_maximal` need the same. With `Free` it decides about nothing else. With `Free3D` the origin
-      of the frame goes straight in a step of a Lie-group integrator, and which joints such a step opens depends on it:
-      never one on the ground, about a frame's origin that rests there.
+    Args:
+      model: The model.
+      joint: The joint that attaches the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to
+        these, with `Free` for the other bodies.
+      frame: The location of the frames of the free bodies, whose origins are the positions in q: `"body"`, as in the tree,
+        with the origin at the joint; or `"com"`, at the center of mass, as in Müller & Terze 2013.
+        `to_maximal` and `from_maximal` require the same value. With `Free` it has no other effect. With `Free3D` the origin
+        of the frame moves on a straight line in a step of a Lie-group integrator, and the choice determines which joints such
+        a step opens: never one on the ground about a frame's origin that rests there.
 
-    What acts along joints has no place here: a model with armature, damping, friction, springs, or joints that mimic
-    others is refused, and so is one with massless bodies (`rbd.fuse_fixed` removes welded ones).
+    Returns:
+      The model in maximal coordinates.
 
     >>> rbd.maximal_coordinates(rbd.load("double_pendulum"))
     double_pendulum, maximal: 2 bodies, nq = 14, nv = 12
@@ -93,7 +96,7 @@ def maximal_coordinates(
 
 
 def _as_loop(above: str, placement: Transform, body: str, joint: Joint) -> LoopJoint:
-    """A joint of the tree as one that closes a loop, which has a frame on either body and either polarity of its own."""
+    """Returns a joint of the tree as a loop joint, with its frames and its polarity."""
     frame = None
     if isinstance(joint, Offset):
         joint, frame = joint.joint, joint.frame.inverse()
@@ -103,7 +106,7 @@ def _as_loop(above: str, placement: Transform, body: str, joint: Joint) -> LoopJ
 
 
 def _free(body: str, joint) -> Joint:
-    """A joint to attach a body by, given as an instance or as what makes one."""
+    """Returns the joint that attaches a body, from an instance or a factory."""
     makes = not isinstance(joint, type) or issubclass(joint, Joint)
     free = joint() if callable(joint) and makes else joint
     if not isinstance(free, Joint):
@@ -120,7 +123,7 @@ def _free(body: str, joint) -> Joint:
 
 
 def _own_frames(model: Model, frame: Frame) -> Transform:
-    """The frames of the tree's bodies, placed in those of the free bodies: (nb,)."""
+    """Returns the frames of the tree's bodies, placed in those of the free bodies: (nb,)."""
     centres = model.inertias.com
     return Transform.from_position(-centres if frame == "com" else jnp.zeros_like(centres))
 
@@ -128,7 +131,7 @@ def _own_frames(model: Model, frame: Frame) -> Transform:
 def _check(model: Model) -> None:
     if len(model.topology.mimic_joints):
         names = [model.joint_names[body] for body in model.topology.mimic_joints]
-        raise ModelError(f"maximal_coordinates: joints that mimic others have no place here: {names}")
+        raise ModelError(f"maximal_coordinates: mimic joints are not supported here: {names}")
     for thing in model.attached:
         if thing.joints:
             raise ModelError(
@@ -144,13 +147,13 @@ def _check(model: Model) -> None:
     mass = model.inertias.mass
     if is_known(mass) and not np.all(np.asarray(mass) > 0):
         names = [name for name, own in zip(model.body_names, np.asarray(mass)) if not own > 0]
-        raise ModelError(f"maximal_coordinates: massless bodies cannot float by themselves: {names}")
+        raise ModelError(f"maximal_coordinates: massless bodies cannot float on their own: {names}")
 
 
 def _check_pair(call: str, model: Model, maximal: Model, frame: Frame) -> str:
-    """Refuse a `maximal` that is not made of the free bodies of `model`, with their frames where `frame` says.
+    """Raises an error if `maximal` does not consist of the free bodies of `model` with frames as `frame` specifies.
 
-    The function's name and parameters are given, since its two models are easily put in the wrong places. Returns its name.
+    `call` has the function's name and parameters for messages, because its two models are easily swapped. Returns the name.
     """
     function = call.partition("(")[0]
     for name, value in (("model", model), ("maximal", maximal)):
@@ -172,7 +175,7 @@ def _check_pair(call: str, model: Model, maximal: Model, frame: Frame) -> str:
                 f"{type(maximal.joint(index)).__name__}; make it with maximal_coordinates(model)"
             )
     if is_known((model.inertias, maximal.inertias)):
-        # In NumPy, since what is known stays known in it while a function is traced.
+        # NumPy keeps known values concrete while a function is traced.
         bodies = model.inertias, maximal.inertias
         here, there = (np.asarray(own.first_moment) / np.asarray(own.mass)[:, None] for own in bodies)
         centred, same = np.allclose(there, 0, atol=1e-5), np.allclose(there, here, atol=1e-5)
@@ -191,7 +194,7 @@ def _unshared(own, names):
 def to_maximal(
     model: Model, maximal: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "body"
 ) -> tuple[Float[Array, "nq_max"], Float[Array, "nv_max"]]:
-    """The state of `model` as one of `maximal`, its `maximal_coordinates` with the same `frame`.
+    """Returns the state of `model` as a state of `maximal`, its `maximal_coordinates` with the same `frame`.
 
     >>> model = rbd.load("pendulum")
     >>> q, v = rbd.to_maximal(model, rbd.maximal_coordinates(model), jnp.array([0.5]), jnp.array([1.0]))
@@ -218,11 +221,11 @@ def to_maximal(
 def from_maximal(
     model: Model, maximal: Model, q: Float[Array, "nq_max"], v: Float[Array, "nv_max"], frame: Frame = "body"
 ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-    """The state of `model` nearest to one of its `maximal_coordinates` with the same `frame`: joint by joint the
-    configuration that fits best.
+    """Returns the state of `model` nearest to a state of its `maximal_coordinates` with the same `frame`.
 
-    What a state breaks of the constraints is lost. Where the displacement tells how often a joint has turned, as with
-    `Helical` and `RackAndPinion`, it comes back with all its turns; of others the angle comes back in (-π, π].
+    Each joint gets the best-fitting configuration; the part of the state that violates the constraints is discarded. If the
+    displacement determines the number of turns of a joint, as with `Helical` and `RackAndPinion`, all turns are included;
+    other angles are in (-π, π].
 
     >>> model = rbd.load("pendulum")
     >>> free = rbd.maximal_coordinates(model)
@@ -241,10 +244,10 @@ def from_maximal(
 def transfer_state(
     model: Model, other: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> tuple[Float[Array, "nq_other"], Float[Array, "nv_other"]]:
-    """The state of `model` as one of `other`: the same mechanism on another tree, by the same names of bodies.
+    """Returns the state of `model` as a state of `other`: the same mechanism on another tree, with the same names of bodies.
 
-    Joints that both have keep their coordinates, whole turns included, whichever way they point. The configurations of others
-    (a free joint of another root, a joint that closed a loop) are those that fit best, as of `from_maximal`.
+    Joints in both models keep their coordinates, including full turns, in either direction of the joint. The configurations of
+    other joints (a free joint of another root, a joint that closed a loop) are the best fit, as in `from_maximal`.
 
     >>> builder = rbd.ModelBuilder(name="robot")
     >>> for name, parent, joint in [("base", "world", rbd.joints.Free()), ("hand", "base", rbd.joints.Revolute())]:
@@ -275,7 +278,7 @@ def transfer_state(
 
 
 def _shared_joint(model: Model, other: Model, index: int) -> int | None:
-    """The body of `model` whose joint is the one of body `index` of the other, or None."""
+    """Returns the body of `model` whose joint is that of body `index` of the other model, or None."""
     name = other.joint_names[index]
     if name not in model.joint_names or other.topology.is_mimic[index]:
         return None
@@ -295,7 +298,7 @@ def _within(joint: Joint) -> type:
 
 
 def _fitting(model: Model, frames: Transform, twists, known: dict):
-    """The state in which bodies are in these frames and move at these twists, or nearly so; of some joints it is `known`."""
+    """Returns the state that best fits these frames and twists of bodies; `known` has the states of some joints."""
     dtype = frames.position.dtype
     world = Transform.identity(dtype)
     configurations, velocities = [jnp.zeros(0, dtype)], [jnp.zeros(0, dtype)]

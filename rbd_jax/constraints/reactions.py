@@ -1,4 +1,4 @@
-"""What joints transmit: the wrench that each body is held and driven by."""
+"""The wrenches that joints transmit to their bodies."""
 
 from __future__ import annotations
 
@@ -30,16 +30,24 @@ def joint_wrenches(
     f_ext: ExternalForces = None,
     multipliers: Float[Array, "m"] | None = None,
 ) -> Float[Array, "nb 6"]:
-    """The wrench `[n; f]` that each body gets through its joint (book table 5.1's f_i), in the body's own frame.
+    """Returns the wrench `[n; f]` that each body receives through its joint (book table 5.1's f_i), in the body's own frame.
 
-    That is in the body's axes about its origin. It is what a force and torque sensor in the joint measures, welds included.
-    Along the joint it is what drives it, `Sᵀ f = tau - armature a`; across it, what the bearings bear. Forces that act on bodies
-    without a joint in between are not in it unless they are given:
+    It is in the body's axes about its origin, as a force and torque sensor in the joint measures it, welds included.
+    Its component along the joint is the drive, `Sᵀ f = tau - armature a`; the component across it is the bearing load.
+    Forces on bodies that do not pass through a joint are included only if they are given as `f_ext` or `multipliers`.
 
-    - `f_ext`: on bodies, as for `inverse_dynamics`, in the world's axes about the world's origin.
-      It holds for springs and the like, too.
-    - `multipliers`: of the model's constraints, as `constrained_dynamics` gives them. The wrenches depend on them where a model
-      has loops, so they are required there.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
+      f_ext: Wrenches on bodies, as for `inverse_dynamics`, in the world's axes about the world's origin; springs and similar
+        force elements belong here.
+      multipliers: The multipliers of the model's constraints, as `constrained_dynamics` returns them. In a model with
+        loops the wrenches depend on them, so they are required.
+
+    Returns:
+      The wrenches, shape (nb, 6).
 
     >>> model = rbd.load("double_pendulum")
     >>> q, still = rbd.neutral(model), jnp.zeros(2)
@@ -71,16 +79,18 @@ def loop_subspaces(
     constraint: int,
     active: Float[Array, "6 dof"] | None = None,
 ) -> Subspaces:
-    """The subspaces of a loop joint, as `rbd.joints.subspaces` of a joint of the tree, in the second frame's coordinates.
+    """Returns the subspaces of a loop joint in the second frame's coordinates, as `rbd.joints.subspaces` does for a tree
+    joint.
 
-    The columns of T are the wrenches on the second body that the multipliers of its rows are; on the first acts the opposite.
-    A wrench `T_a τ` on both, as `f_ext`, is what an actuator in the loop joint does.
+    The columns of T are the wrenches on the second body for unit multipliers of its rows; the opposite acts on the first body.
+    A wrench `T_a τ` on both, as `f_ext`, is the effect of an actuator in the loop joint.
 
-    **Arguments**
-
-    - `constraint`: which of `model.constraints`, by its place; a `LoopJoint`, or another between two frames whose rows are
-      independent.
-    - `active`: as for `rbd.joints.subspaces`.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      constraint: The index in `model.constraints` of a `LoopJoint`, or of another constraint between two frames with
+        independent rows.
+      active: As for `rbd.joints.subspaces`.
 
     >>> ends = ("lower", (0, 0, -1)), ("world", (0, 0, -2))
     >>> loop = rbd.constraints.LoopJoint(*ends[0], *ends[1], rbd.joints.Revolute((0, 1, 0)))
@@ -112,18 +122,18 @@ def loop_subspaces(
 
 
 def constraint_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> Float[Array, "nb 6"]:
-    """The wrench of the constraints' multipliers on each body, in its own frame."""
+    """Returns the wrench of the constraints' multipliers on each body, in the body's own frame."""
     model = motion.model
     parts, bodies = [jnp.zeros((0, 6), multipliers.dtype)], [np.zeros(0, int)]
     for group, pulls in _frame_wrenches(motion, multipliers):
         parts.append(group.constraint.frames.force(pulls).reshape(-1, 6))
         table = np.array(group.bodies, int).reshape(-1)
-        bodies.append(np.where(table == model.nb, -1, table))  # the world, which is left out
+        bodies.append(np.where(table == model.nb, -1, table))  # omits the world
     return sum_rows(jnp.concatenate(parts), np.concatenate(bodies), model.nb)
 
 
 def frame_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> list[Float[Array, "k 6"]]:
-    """The wrenches of the multipliers of each constraint in its frames, each in the axes of its frame about its origin."""
+    """Returns the wrenches of each constraint's multipliers on its frames, each in the axes of its frame about its origin."""
     found: dict[int, Float[Array, "k 6"]] = {}
     for group, pulls in _frame_wrenches(motion, multipliers):
         found |= dict(zip(group.members, pulls, strict=True))
@@ -131,7 +141,7 @@ def frame_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> list[Float
 
 
 def _frame_wrenches(motion: Motion, multipliers: Float[Array, "m"]):
-    """The same of constraints that are evaluated together, (g, k, 6)."""
+    """Yields the wrenches of each group of constraints that are evaluated together, (g, k, 6)."""
     for own in matrix_of(motion).gradients:
         rows = np.stack(own.group.rows(motion.model))
         yield own.group, jnp.sum(own.by_twists * multipliers[rows][:, :, None, None], axis=1)
@@ -140,7 +150,7 @@ def _frame_wrenches(motion: Motion, multipliers: Float[Array, "m"]):
 def transmitted(
     motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces, acting: Float[Array, "nb 6"]
 ) -> Float[Array, "nb 6"]:
-    """`joint_wrenches` of a model in motion, with wrenches that act on bodies in their own frames beside `f_ext`."""
+    """Returns `joint_wrenches` of a model in motion; `acting` are further wrenches on bodies, in their own frames."""
     motion = motion.computed("world_frames", "twists", "velocity_products")
     model, frames = motion.model, motion.world_frames
     turned = Transform(frames.rotation, jnp.zeros_like(frames.position))
@@ -152,7 +162,7 @@ def transmitted(
     momenta = model.inertias.momentum(motion.twists)
     needed = model.inertias.momentum(accelerations) + cross_force(motion.twists, momenta) - acting
 
-    # Of each body about its own origin, in the world's axes; handed on to the parent by the way between the two.
+    # Each wrench is about the body's own origin, in the world's axes; it is shifted to the parent's origin.
     wrenches, external = turned.force(needed), given_wrenches(model, f_ext)
     if external is not None:
         wrenches = wrenches - moment_shift(external, frames.position)

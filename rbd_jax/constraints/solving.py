@@ -4,12 +4,11 @@
     G a        = k
     λ - G y    = e
 
-The first two rows are the equation of motion (3.17), (8.36). Where constraints are redundant, G has less rank than rows: `a`
-is unique and λ is not. The third row, with e = 0, picks the λ of least norm, since that is the one in the range of G; y is
-whatever makes it so. Written as one linear system in (a, λ, y), the solution has the derivative `K⁻¹ (d rhs - dK x)`, which is
-one more solution of the same system: it needs no derivative of a singular value or a pivot, is finite where rows
-become dependent, and is right wherever the rank does not change. A k that contradicts itself is replaced by the nearest that
-does not.
+The first two rows are the equation of motion (3.17), (8.36). With redundant constraints, G has less rank than rows: `a`
+is unique and λ is not. The third row, with e = 0, selects the λ of least norm, because that λ is in the range of G. In the
+form of one linear system in (a, λ, y), the solution has the derivative `K⁻¹ (d rhs - dK x)`, another solution of the same
+system. It needs no derivative of a singular value or a pivot, is finite where rows become dependent, and is valid where the
+rank does not change. A contradictory k is replaced by the nearest consistent one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ._factors import Factors
 from .evaluate import matrix_of, with_constraints
 
 
-#: How the equations are solved; methods differ in cost and not in result.
+#: The solution method; methods differ in cost, not in the result.
 Method = Literal["auto", "elimination", "range_space", "null_space", "kkt"]
 
 METHODS: dict[str, Callable[[Motion], Factors]] = {
@@ -51,7 +50,7 @@ class Solution(eqx.Module):
 
 
 def factorize(motion: Motion, method: str = "auto") -> Factors:
-    """The factors of the system of a model in motion; constant to differentiation, see `solve_system`."""
+    """Returns the factors of the system of a model in motion; a constant for differentiation, see `solve_system`."""
     if method == "auto":
         method = "elimination" if Elimination.pays(motion.model) else "range_space"
     if method not in METHODS:
@@ -60,15 +59,18 @@ def factorize(motion: Motion, method: str = "auto") -> Factors:
 
 
 def solve_system(rhs: tuple, factors: Factors, motion: Motion) -> Solution:
-    """The solution of the system of a model in motion, whose `factors` are given, for `rhs` = (f, k, e).
+    """Returns the solution of the system of a model in motion.
 
-    An e of None is zero.
+    Args:
+      rhs: The right-hand sides `(f, k, e)`; None for e means zero.
+      factors: The factors of the system.
+      motion: The model in motion.
     """
     return _solution(rhs, factors, _prepared(motion))
 
 
 def _prepared(motion: Motion) -> Motion:
-    """With what the solution, its derivative and the factors have in common worked out."""
+    """Returns the motion with the quantities stored that the solution, its derivative and the factors share."""
     return with_constraints(motion, "matrix").computed("inertias")
 
 
@@ -76,7 +78,7 @@ def _solve(rhs, factors: Factors, motion: Motion):
     f, k, e = rhs
     a, multipliers = factors.motion(f, factors.onto(k))
     in_range = multipliers
-    if e is not None:  # λ = G y + e, and its part in the range of G is given
+    if e is not None:  # λ = G y + e, and the part of e in the range of G is known
         within = factors.onto(e)
         multipliers, in_range = multipliers + e - within, multipliers - within
     y, _ = factors.motion(jnp.zeros_like(f), in_range)

@@ -1,4 +1,4 @@
-"""What keeps a simulation on its constraints, which hold for accelerations and drift where those are integrated (book §8.3)."""
+"""Constraint stabilization for simulations: constraints hold for accelerations and drift under integration (book §8.3)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .evaluate import rate_of, residual_of
 
 
 class Stabilization(eqx.Module):
-    """A way to do so. What is not overridden changes nothing.
+    """A stabilization method. The defaults of its methods change nothing.
 
     >>> print(isinstance(rbd.constraints.Baumgarte(5.0, 5.0), rbd.constraints.Stabilization))
     True
     """
 
     def second_rate(self, motion: Motion) -> Float[Array, "m"] | None:
-        """The second rate that the residual is given instead of zero; None for zero."""
+        """Returns the second rate that the residual receives instead of zero; None for zero."""
         return None
 
     def settled(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
     ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """The state to go on with after a step that ended in this one."""
+        """Returns the state to continue with after a step that ended in this state."""
         return q, v
 
 
 class Baumgarte(Stabilization):
-    """The residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82).
+    """Makes the residual g follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82).
 
-    Of constraints that hold velocities alone, what is to vanish, w, follows `ẇ + 2 α w = 0`.
+    For constraints on velocities alone, the vanishing expression w follows `ẇ + 2 α w = 0`.
 
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
     >>> model, start = rbd.add_constraints(rbd.load("double_pendulum"), coupling), rbd.State(jnp.array([0.5, 0.5]), jnp.zeros(2))
@@ -52,7 +52,7 @@ class Baumgarte(Stabilization):
 
     @staticmethod
     def within(time) -> Baumgarte:
-        """Critically damped, with this time constant: `α = β = 1 / time`. A tenth of a second suits a large robot."""
+        """Returns critically damped stabilization with time constant `time`: `α = β = 1 / time`. 0.1 s suits a large robot."""
         return Baumgarte(1 / jnp.asarray(time), 1 / jnp.asarray(time))
 
     def second_rate(self, motion):
@@ -61,9 +61,9 @@ class Baumgarte(Stabilization):
 
 
 class Projection(Stabilization):
-    """After every step the state is moved onto the constraints, in positions and in velocities, as `project` moves it.
+    """Projects the state onto the constraints after every step, in positions and in velocities, as `project` does.
 
-    Unlike `project` it expects to be near: two steps of Newton's method, which make a drift of 1e-4 vanish.
+    Unlike `project` it assumes that the state is near: it takes two steps of Newton's method, which remove a drift of 1e-4.
 
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
     >>> model, start = rbd.add_constraints(rbd.load("double_pendulum"), coupling), rbd.State(jnp.array([0.5, 0.5]), jnp.zeros(2))

@@ -2,70 +2,70 @@
 
 Problems:
 
-- `Problem`: what moves, what that costs, and what it must keep to
-- `Cost`: a half of the weighted sum of squares of a residual
-- `Value`: a cost that is no sum of squares
+- `Problem`: a system, its costs, and its constraints
+- `Cost`: half the weighted sum of squares of a residual
+- `Value`: a cost that is not a sum of squares
 - `Constraint`: a residual that is zero, or within bounds
 - `Bounds`: bounds on controls and states
-- `problems`: bundled problems, with what solves them
+- `problems`: bundled problems, each with a solver and a guess
 
-Residuals: what should be zero, in costs, constraints, inverse kinematics and controllers:
+Residuals, for costs, constraints, inverse kinematics and controllers:
 
 - `Residual`: the protocol
-- `Knot`: what a residual is asked with
+- `Knot`: the argument of a residual
 - `Function`: a function as a residual
-- `Along`: a residual whose numbers change from knot to knot
-- `Posture`: how far the joints are from a configuration
-- `Velocity`: how fast they move
+- `Along`: a residual with values that change from knot to knot
+- `Posture`: the difference of the joints from a configuration
+- `Velocity`: the generalized velocity
 - `Effort`: the control
-- `Position`: where a place of the robot is
-- `Orientation`: how it is turned
+- `Position`: the position of a body or frame
+- `Orientation`: the orientation of a body or frame
 - `Pose`: both
-- `Pointing`: where an axis of it points
-- `Twist`: how it moves
-- `CenterOfMass`: where the centre of mass is
-- `Momentum`: the momentum about it
-- `Clearance`: how far shapes are apart
+- `Pointing`: the direction of an axis of a body or frame
+- `Twist`: the twist of a body or frame
+- `CenterOfMass`: the position of the center of mass
+- `Momentum`: the momentum about the center of mass
+- `Clearance`: the distance between shapes
 
 Solvers:
 
-- `solve`: the motion of least cost
+- `solve`: computes the motion of least cost
 - `DDP`: differential dynamic programming, and iterative LQR
-- `Shooting`: multiple shooting by an interior-point method
-- `Collocation`: direct collocation by that
-- `MPPI`: search by samples: path integrals
-- `CEM`: search by samples: the cross-entropy method
-- `Solver`: a method: the protocol
-- `Guess`: where a search begins
-- `Solution`: the motion found
-- `Code`: how a search ended
-- `explain`: that in words
-- `optimality`: whether it is a minimum
-- `Optimality`: what the conditions of one say
-- `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
-- `Appraisal`: what it returns
+- `Shooting`: multiple shooting with an interior-point method
+- `Collocation`: direct collocation with an interior-point method
+- `MPPI`: sampling-based search by path integrals
+- `CEM`: sampling-based search by the cross-entropy method
+- `Solver`: the protocol of solvers
+- `Guess`: the initial guess of a search
+- `Solution`: the result of a solver
+- `Code`: the result codes
+- `explain`: describes a solution in words
+- `optimality`: checks the optimality conditions
+- `Optimality`: the result of `optimality`
+- `appraise`: evaluates costs, constraints and optimality of a solution
+- `Appraisal`: the result of `appraise`
 
 Controllers:
 
-- `RecedingHorizon`: a problem solved again and again (model predictive control)
-- `HorizonMemory`: what that remembers
-- `Plan`: what it goes by
+- `RecedingHorizon`: model predictive control
+- `HorizonMemory`: the internal state of `RecedingHorizon`
+- `Plan`: the plan that `RecedingHorizon` follows
 - `lqr`: the linear-quadratic regulator
-- `lqr_rollout`: states and controls under it
-- `lqr_gain`: the one without an end
-- `LinearQuadratic`: the numbers of such a problem
+- `lqr_rollout`: states and controls of a linear system under that regulator
+- `lqr_gain`: the linear-quadratic regulator with an infinite horizon
+- `LinearQuadratic`: the data of a linear-quadratic problem
 - `Policy`: the feedback that solves it
-- `inverse_kinematics`: a configuration in which residuals vanish
-- `InverseKinematics`: what it returns
-- `differential_inverse_kinematics`: the velocity that tasks ask for
-- `VelocityCommand`: what it returns
-- `operational_space`: the forces by which tasks are done, one before the other
-- `whole_body_control`: the forces by which tasks are done within limits of torques, friction cones and joints
-- `WholeBodyCommand`: what it returns
-- `PointContact`: a point of the robot that stands on something
-- `Task`: a residual that a controller makes vanish, at a rate
-- `quadratic_program`: the minimum of a convex quadratic program
-- `QuadraticProgram`: what it returns
+- `inverse_kinematics`: computes a configuration at which residuals vanish
+- `InverseKinematics`: the result of `inverse_kinematics`
+- `differential_inverse_kinematics`: computes the velocity that tasks require
+- `VelocityCommand`: the result of `differential_inverse_kinematics`
+- `operational_space`: computes forces for prioritized tasks
+- `whole_body_control`: computes forces for tasks within limits of torques, friction cones and joints
+- `WholeBodyCommand`: the result of `whole_body_control`
+- `PointContact`: a contact point of the robot
+- `Task`: a residual that a controller drives to zero at a rate
+- `quadratic_program`: solves a convex quadratic program
+- `QuadraticProgram`: the result of `quadratic_program`
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What is asked of a configuration, as numbers: residuals, constraints and limits, linearized along the tangent space."""
+"""Residuals, constraints and limits of a configuration, linearized along the tangent space."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .residual import Cost, Residual
 
 
 class Local(NamedTuple):
-    """What is known at a configuration: rows r, of targets, constraints and secondary costs one after the other.
+    """The linearization at a configuration, with rows r of targets, constraints and secondary costs, in this order.
 
-    - `q`, `r`: where, and the residuals there.
+    - `q`, `r`: the configuration and its residuals.
     - `jacobian`: of r along the tangent space.
     - `weight`: of the square of each row; one for constraints.
-    - `low`, `high`: between which r should be; zero both, but of inequalities.
-    - `least`, `most`: how far each degree of freedom may move.
+    - `low`, `high`: bounds of r; both zero except for inequalities.
+    - `least`, `most`: limits of the change of each degree of freedom.
     """
 
     q: Float[Array, "nq"]
@@ -44,24 +44,27 @@ class Local(NamedTuple):
     most: Float[Array, "nv"]
 
 
-#: What is known at `q ⊕ step`.
+#: A function that returns the linearization at `q ⊕ step`.
 At: TypeAlias = Callable[[Float[Array, "nq"], Float[Array, "nv"]], Local]
 
 
 def empty(at: At, q: Float[Array, "nq"], still: Float[Array, "nv"]) -> Local:
-    """A configuration of which nothing is known yet."""
+    """Returns a linearization of zeros at a configuration."""
     shapes = jax.eval_shape(at, q, still)
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)._replace(q=q)
 
 
 def apart(local: Local) -> Float[Array, "m"]:
-    """By how much each row is not between its bounds."""
+    """Returns the violation of the bounds of each row."""
     return local.r - jnp.clip(local.r, local.low, local.high)
 
 
 def weights(local: Local, rows: Rows, reached: Bool[Array, ""]) -> Float[Array, "m"]:
-    """What the squares of rows count where something is left to choose: if the targets are reached, those of secondary costs, and
-    if they are not, their own, and those of secondary costs so little beside that they decide between what is as near."""
+    """Returns the weights of the squares of rows that determine a configuration that is not unique.
+
+    If the targets are reached, these are the weights of the secondary costs. Otherwise they are the weights of the targets,
+    plus small weights of the secondary costs that select among equally good configurations.
+    """
     whose = lambda part: jnp.where(jnp.zeros(len(local.r), bool).at[part].set(True), local.weight, 0)
     targets, secondary = whose(rows.targets), whose(rows.secondary)
     most = jnp.max(lax.stop_gradient(secondary), initial=0)
@@ -71,7 +74,7 @@ def weights(local: Local, rows: Rows, reached: Bool[Array, ""]) -> Float[Array, 
 
 
 class Rows(NamedTuple):
-    """Which rows are targets', constraints' and secondary costs', and those of each residual."""
+    """The rows of targets, constraints and secondary costs, and of each residual."""
 
     targets: slice
     constraints: slice
@@ -80,7 +83,7 @@ class Rows(NamedTuple):
 
 
 class Closed(Residual):
-    """How far the loops of a model are from closed, as far as its constraints hold positions."""
+    """The residual of a model's holonomic constraints, such as closed loops."""
 
     def __call__(self, knot):
         return gather(residual_of(knot.motion), np.flatnonzero(holonomic(knot.motion.model)))
@@ -91,16 +94,17 @@ class Closed(Residual):
 
 
 class Coordinates(Residual):
-    """The entries of q that can have limits, of the tree of a reduced model."""
+    """The entries of q that can have limits, for the tree of a reduced model."""
 
     def __call__(self, knot):
         return gather(knot.motion.q, limited_entries(knot.motion.model))
 
 
 class Aims(eqx.Module):
-    """What is asked of a configuration.
+    """The requirements on a configuration.
 
-    - `targets`, `secondary`: costs; `constraints`: what holds whatever they are.
+    - `targets`, `secondary`: costs.
+    - `constraints`: conditions that hold in any case.
     - `lower`, `upper`: limits for each entry of q.
     - `hold`: joints that do not move.
     """
@@ -120,11 +124,11 @@ class Aims(eqx.Module):
 
     @property
     def system(self):
-        """What moves."""
+        """The system of the model."""
         return system_of(self.model, jnp.zeros(self.model.nv, self.dtype))
 
     def knot(self, system, q: Float[Array, "nq"]) -> Knot:
-        """A configuration at rest, as residuals are asked with."""
+        """Returns a knot at rest in a configuration."""
         state = State(q, jnp.zeros(self.model.nv, q.dtype))
         return Knot(system, jnp.int32(0), self.time, state, None)
 
@@ -134,7 +138,7 @@ class Aims(eqx.Module):
         return [part.residual for part in (*self.targets, *self.constraints, *self.secondary)]
 
     def rows(self) -> Rows:
-        """Which rows are whose."""
+        """Returns the rows of each part."""
         q = jax.ShapeDtypeStruct((self.model.nq,), self.dtype)
         shapes = jax.eval_shape(lambda q: [one(self.knot(self.system, q)) for one in self.asked], q)
         ends = np.cumsum([0, *(shape.shape[0] for shape in shapes)])
@@ -144,10 +148,10 @@ class Aims(eqx.Module):
         return Rows(part(0, first), part(first, last), part(last, len(slices)), tuple(slices))
 
     def at(self, q: Float[Array, "nq"], step: Float[Array, "nv"]) -> Local:
-        """What is known at `q ⊕ step`."""
+        """Returns the linearization at `q ⊕ step`."""
         system = self.system
         q = system.move(q, step)
-        # At a limit to the last bit: that is rounding, and no part of how q moves.
+        # Put q exactly within the limits. This corrects rounding only, so it has no derivative.
         q = q + lax.stop_gradient(jnp.clip(q, self.lower, self.upper) - q)
         knot = self.knot(system, q)
         found = [one(knot) for one in self.asked]
@@ -159,7 +163,7 @@ class Aims(eqx.Module):
         return Local(q, jnp.concatenate(found), jacobian, weight, low, high, *self.room(q))
 
     def room(self, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-        """How far each degree of freedom may move from there."""
+        """Returns how far each degree of freedom may move from q."""
         places = flat_entries(self.model)
         entries = np.maximum(places, 0)
         least = jnp.where(places >= 0, gather(self.lower - q, entries), -jnp.inf)
@@ -172,7 +176,7 @@ class Aims(eqx.Module):
 def limits_of(
     owner: str, model: Simulated, bounds: Bounds | None, dtype
 ) -> tuple[Float[Array, "nq"], Float[Array, "nq"]]:
-    """The limits for each entry of q: the model's, or those of bounds that are given."""
+    """Returns the limits for each entry of q, from the given bounds or from the model."""
     if bounds is not None:
         instance(owner, "bounds", bounds, Bounds, "control.Bounds, or None for the limits of the model")
         pair = bounds.q
@@ -183,7 +187,7 @@ def limits_of(
     for side, missing in zip(pair, (-np.inf, np.inf), strict=True):
         if side.shape not in ((), (model.nq,)):
             raise ValueError(
-                f"{owner}: a bound of q has shape {side.shape}; it is one number, or ({model.nq},)"
+                f"{owner}: a bound of q has shape {side.shape}; it must be one number, or ({model.nq},)"
             )
         if (
             is_known(side)
@@ -191,10 +195,10 @@ def limits_of(
             and (np.delete(np.asarray(side), places[places >= 0]) != missing).any()
         ):
             raise ValueError(
-                f"{owner}: q has finite limits for a joint whose configuration is no vector (a ball, a free body); limit what "
-                "you mean by a Constraint, and give bounds without them"
+                f"{owner}: q has finite limits for a joint whose configuration is not a vector (a ball, a free body). "
+                "Use a Constraint for it, and pass bounds without these limits."
             )
-    # One number for all is for those that can have a limit.
+    # A single number applies to the entries that can have a limit.
     limited = np.zeros(model.nq, bool)
     limited[places[places >= 0]] = True
     lower, upper = (jnp.broadcast_to(side, (model.nq,)).astype(dtype) for side in pair)
@@ -204,7 +208,7 @@ def limits_of(
 def speeds_of(
     owner: str, model: Simulated, bounds: Bounds | None, dtype
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """Between which numbers velocities are: the limits of the model, or those of bounds that are given."""
+    """Returns the limits of velocities, from the given bounds or from the model."""
     pair = None if bounds is None else bounds.v
     if bounds is None and hasattr(model, "velocity_limit"):
         pair = -model.velocity_limit, model.velocity_limit  # pyright: ignore[reportAttributeAccessIssue]
@@ -212,15 +216,17 @@ def speeds_of(
     for side in pair:
         if side.shape not in ((), (model.nv,)):
             raise ValueError(
-                f"{owner}: a bound of v has shape {side.shape}; it is one number, or ({model.nv},)"
+                f"{owner}: a bound of v has shape {side.shape}; it must be one number, or ({model.nv},)"
             )
     lower, upper = (jnp.broadcast_to(side, (model.nv,)).astype(dtype) for side in pair)
     return lower, upper
 
 
 def own_constraints(model: Simulated) -> tuple[Constraint, ...]:
-    """What a model has to keep to beside the limits of its q: the closure of its loops; of a reduced model, the limits of the
-    joints that it moves."""
+    """Returns the constraints of a model beside the limits of its q.
+
+    These are the closure of its loops or, for a reduced model, the limits of the joints that it moves.
+    """
     if isinstance(model, Model):
         return (Constraint(Closed()),) if model.constraints else ()
     tree, places = model.model, limited_entries(model.model)
@@ -228,14 +234,14 @@ def own_constraints(model: Simulated) -> tuple[Constraint, ...]:
 
 
 def _numbers(part: Cost | Constraint, r: Float[Array, "k"]):
-    """Weights and bounds of some rows."""
+    """Returns the weights and bounds of some rows."""
     if isinstance(part, Constraint):
         return jnp.ones_like(r), *part.sides(r.size, r.dtype)
     return part.weights(r.size, r.dtype), jnp.zeros_like(r), jnp.zeros_like(r)
 
 
 def flat_entries(model: Simulated) -> np.ndarray:
-    """For each degree of freedom the entry of q that is moved by adding to it, -1 where there is none."""
+    """Returns, for each degree of freedom, the entry of q that changes by addition, or -1 if there is no such entry."""
     if not isinstance(model, Model):
         return np.arange(model.nv)
     places = np.full(model.nv, -1)
@@ -247,6 +253,6 @@ def flat_entries(model: Simulated) -> np.ndarray:
 
 
 def limited_entries(model: Model) -> np.ndarray:
-    """The entries of q that can have limits."""
+    """Returns the entries of q that can have limits."""
     places = flat_entries(model)
     return places[places >= 0]

@@ -1,4 +1,4 @@
-"""A robot as a controller of forces sees it: `M a + h = Sᵀ τ + Cᵀ λ` with the rows C of its loops and contacts."""
+"""A robot as force controllers represent it: `M a + h = Sᵀ τ + Cᵀ λ` with the rows C of its loops and contacts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .driven import driven_joints
 
 
 class Controlled(NamedTuple):
-    """What a controller of forces knows in a state.
+    """The quantities of a state that a force controller requires.
 
-    - `system`: without a law of contact: what contacts do is decided on.
-    - `inertia`, `bias`: M, and h: all forces that act but the control and contacts, brought to this side.
+    - `system`: the system without a contact model, because the controller decides on contact forces.
+    - `inertia`, `bias`: M and h. h contains all forces except the control and contacts, on the left side of the equation.
     - `loops`, `loop_bias`: the rows G of the model's own constraints, with `G a = -loop_bias` under them.
     - `driven`: the degrees of freedom that the control acts on.
     """
@@ -39,7 +39,7 @@ class Controlled(NamedTuple):
 
 
 def believed(model: Simulated) -> Simulated:
-    """The model without a law of contact."""
+    """Returns the model without a contact model."""
     tree = tree_of(model)
     if not tree.attached_as("contact law"):
         return model
@@ -50,7 +50,7 @@ def believed(model: Simulated) -> Simulated:
 def controlled(
     owner: str, model: Simulated, time: Float[Array, ""], state: State, actuation: Actuation | None
 ) -> Controlled:
-    """The robot in a state, its control zero."""
+    """Returns the robot in a state, with zero control."""
     model = believed(model)
     system = system_of(model, jnp.zeros_like(state.v))
     state = state if state.own is not None or not system.own.size else replace(state, own=system.own)

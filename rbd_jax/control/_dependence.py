@@ -1,4 +1,4 @@
-"""On which of its arguments a function depends, as its program says."""
+"""Dependence of a function's results on its arguments, from its program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 
 def depends_on(function: Callable[..., Any], *args: Any) -> tuple[bool, ...]:
-    """For each argument, whether any result of `function(*args)` may depend on it.
+    """Returns, for each argument, whether any result of `function(*args)` may depend on it.
 
-    What a program does with numbers is not looked at: `0 * x` counts as dependent. Loops and branches do for whatever goes in.
+    The check ignores values: `0 * x` counts as dependent on x. Results of loops and branches depend on all their inputs.
     """
     leaves = [jax.tree.leaves(arg) for arg in args]
     closed = jax.make_jaxpr(function)(*args)
@@ -22,7 +22,7 @@ def depends_on(function: Callable[..., Any], *args: Any) -> tuple[bool, ...]:
 
 
 def _results(program: Jaxpr, given: list[set]) -> list[set]:
-    """What each result of a program comes from, if its arguments come from these."""
+    """Returns the sources of each result of a program, given the sources of its arguments."""
     known: dict[Any, set] = dict(zip(program.invars, given, strict=True))
     read = lambda variable: set() if isinstance(variable, Literal) else known.get(variable, set())
     for equation in program.eqns:

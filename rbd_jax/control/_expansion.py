@@ -1,7 +1,7 @@
-"""What a stage costs and keeps to, to second order in the changes of its point and its control, by the parts that it depends on.
+"""Costs and constraints of a stage to second order in its point and control, restricted to the parts that they depend on.
 
-A change z of a stage has the parts q, v, own and dt, which are those of its point, and u. Costs and constraints depend on few of
-them, as their programs say: what is differentiated by, and what of the second derivatives is worked out, is that alone.
+A change z of a stage has the parts q, v, own and dt of its point, and u. Most costs and constraints depend on few of these
+parts, as their programs show. First and second derivatives are computed for those parts only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Quadratic(NamedTuple):
 
 
 class Expansions:
-    """Expansions of the stages of a problem. All functions take one stage; at the last knot the control is None."""
+    """Expansions of the stages of a problem. All functions take one stage; at the last knot the control is `None`."""
 
     def __init__(self, stages: Stages):
         self.stages, self.dtype = stages, stages.dtype
@@ -42,7 +42,7 @@ class Expansions:
     # Changes.
 
     def _changed(self, point: Point, control, changes: Mapping[str, Array]):
-        """A stage with some parts changed."""
+        """Returns a stage with some parts changed."""
         state, dt, own = point.state, point.dt, point.state.own
         q = self.stages.system.move(state.q, changes["q"]) if "q" in changes else state.q
         v = state.v + changes["v"] if "v" in changes else state.v
@@ -55,7 +55,7 @@ class Expansions:
         return {name: jnp.zeros(self.sizes[name], self.dtype) for name in parts}
 
     def parts(self, asked: Callable[[Knot], Array], index, point: Point, control) -> tuple[str, ...]:
-        """The parts that something that is asked at a knot depends on."""
+        """Returns the parts that a function of a knot depends on."""
         key = id(asked), control is None
         if key not in self._known:
             names = [name for name in self.sizes if name != "u" or control is not None]
@@ -65,14 +65,14 @@ class Expansions:
                 return asked(self.stages.knot(index, moved, told))
 
             found = depends_on(at, *self._zeros(names).values())
-            # The key is of an object that has to stay.
+            # The entry holds a reference to the object, so that its id is not reused.
             self._known[key] = asked, tuple(name for name, held in zip(names, found, strict=True) if held)
         return self._known[key][1]
 
     # Residuals.
 
     def linear(self, residual: Residual, index, point: Point, control) -> tuple[Array, dict[str, Array]]:
-        """A residual at a knot, and its derivatives by the parts that it depends on."""
+        """Returns a residual at a knot, and its derivatives with respect to the parts that it depends on."""
         knot = self.stages.knot(index, point, control)
         parts = self.parts(residual, index, point, control)
         by = {"q": residual.jacobian(knot)} if "q" in parts else {}
@@ -86,7 +86,7 @@ class Expansions:
         return residual(knot), by
 
     def jacobian(self, residual: Residual, index, point: Point, control) -> Float[Array, "k z"]:
-        """The derivatives of a residual by all of a change; at the last knot, of its point."""
+        """Returns the derivatives of a residual with respect to all parts of a change; at the last knot, of its point."""
         r, by = self.linear(residual, index, point, control)
         names = [name for name in self.sizes if name != "u" or control is not None]
         none = lambda name: jnp.zeros((r.size, self.sizes[name]), self.dtype)
@@ -95,13 +95,13 @@ class Expansions:
     # Costs.
 
     def running(self, index, point: Point, control) -> Quadratic:
-        """The cost of a stage: of least squares the squares of first derivatives alone."""
+        """Returns the cost of a stage. Least squares contribute only the squares of their first derivatives."""
         stages, sum_ = self.stages, _Sum(self)
         free = stages.free
         for cost in stages.running_costs:
             if isinstance(cost, Cost):
                 r, by = self.linear(cost.residual, index, point, control)
-                if free:  # what is squared is times the root of the length of the step
+                if free:  # each squared row has the factor √dt
                     by["dt"] = by.get("dt", 0) + (r / (2 * point.dt))[:, None]
                 sum_.squares(r, by, point.dt * cost.weights(r.size, self.dtype))
             else:
@@ -116,7 +116,7 @@ class Expansions:
         return sum_.quadratic(control)
 
     def terminal(self, point: Point) -> Quadratic:
-        """The cost of the last point, likewise."""
+        """Returns the cost of the last point, in the same way."""
         stages, sum_, last = self.stages, _Sum(self), jnp.int32(self.stages.steps)
         for cost in stages.terminal_costs:
             if isinstance(cost, Cost):
@@ -129,7 +129,7 @@ class Expansions:
         return sum_.quadratic(None)
 
     def _whole(self, function, index, point: Point, control, parts):
-        """A function of a knot and the length of its step to second order in some parts."""
+        """Returns a function of a knot and the length of its step to second order in some parts."""
 
         def at(changes):
             moved, told = self._changed(point, control, changes)
@@ -151,7 +151,7 @@ class _Sum:
         self.curvatures: dict[tuple[str, str], Array] = {}
 
     def squares(self, r, by: Mapping[str, Array], weight) -> None:
-        """Add `½ Σ wᵢ rᵢ²`."""
+        """Adds `½ Σ wᵢ rᵢ²`."""
         self.value = self.value + 0.5 * jnp.sum(weight * r**2)
         for name, jacobian in by.items():
             self._slope(name, vecmat(weight * r, jacobian))
@@ -162,7 +162,7 @@ class _Sum:
     def function(
         self, value, slopes: Mapping[str, Array], curvatures: Mapping[str, Mapping[str, Array]]
     ) -> None:
-        """Add a function."""
+        """Adds a function."""
         self.value = self.value + value
         for name, slope in slopes.items():
             self._slope(name, slope)
@@ -181,7 +181,7 @@ class _Sum:
         self.curvatures[name, other] = self.curvatures.get((name, other), 0) + curvature
 
     def quadratic(self, control) -> Quadratic:
-        """The sum."""
+        """Returns the sum."""
         sizes, dtype = self.expansions.sizes, self.expansions.dtype
         names = [name for name in sizes if name != "u" or control is not None]
 

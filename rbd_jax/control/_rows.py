@@ -1,7 +1,7 @@
 """Constraints and bounds on states as rows of an augmented Lagrangian.
 
-The rows of a knot are those of the constraints that hold there, whose Jacobians are dense, and then the numbers of the state that
-are bounded, whose Jacobian is a part of the unit matrix. The end has rows of its own.
+The rows of a knot are the constraints that hold there, with dense Jacobians, followed by the bounded entries of the state,
+with a part of the unit matrix as Jacobian. The last knot has separate rows.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ._expansion import Expansions
 from ._stages import Point, Stages
 
 
-#: Penalties grow by a factor where a row was not brought nearer by a share, up to a most.
+#: A penalty grows by a factor, up to a maximum, if the error of its row did not decrease to a share.
 GROWTH, NEARER, MOST = 10.0, 0.25, 1e10
-#: A violation that is not lessened by this share so often in a row, while penalties grow, will not be.
+#: The problem is infeasible if the violation does not decrease to this share in this number of consecutive updates.
 LESS, IDLE = 0.9, 6
 
 
 class Rows(NamedTuple):
-    """A number for each row: of all knots where a step begins, and of the end."""
+    """A value for each row: at all knots where a step begins, and at the end."""
 
     path: Float[Array, "*steps path"]
     end: Float[Array, "end"]
 
 
 class Held(NamedTuple):
-    """Multipliers and penalties of all rows, and how far each was from being held when they were last changed.
+    """Multipliers and penalties of all rows, and the error of each row when these were last changed.
 
-    - `best`: the least violation then so far; `idle`: how often in a row it was not lessened, in spite of more penalty.
+    - `best`: the least violation so far. `idle`: the number of consecutive updates without a smaller violation.
     """
 
     multipliers: Rows
@@ -45,9 +45,9 @@ class Held(NamedTuple):
 
 
 class Pressed(NamedTuple):
-    """What rows add to the cost of one knot: what is expanded of them, see `Held`.
+    """The terms that rows add to the cost of one knot, expanded; see `Held`.
 
-    - `pressing`: the multipliers as the penalties estimate them; `weight`: the penalties of those that act.
+    - `pressing`: the multipliers as the penalties estimate them. `weight`: the penalties of active rows.
     - `jacobian`: of the dense rows.
     """
 
@@ -57,7 +57,7 @@ class Pressed(NamedTuple):
 
 
 class Keeping:
-    """What a motion must keep to."""
+    """The constraints and state bounds of a motion."""
 
     def __init__(self, stages: Stages, expansions: Expansions):
         self.stages, self.expansions, self.dtype = stages, expansions, stages.dtype
@@ -93,31 +93,31 @@ class Keeping:
         self.dense = Rows(len(path), len(end))  # pyright: ignore[reportArgumentType]
         self.any = bool(self.lower.path.size or self.lower.end.size)
 
-    # What they are.
+    # Values.
 
     def at(self, index, point: Point, control) -> Float[Array, "rows"]:
-        """The rows at a knot."""
+        """Returns the rows at a knot."""
         knot = self.stages.knot(index, point, control)
         held = self.at_end if control is None else self.on_path
         values = self.stages.state_values(point)[self.columns]
         return jnp.concatenate([jnp.zeros(0, self.dtype), *(one.residual(knot) for one in held), values])
 
     def jacobian(self, index, point: Point, control) -> Float[Array, "dense z"]:
-        """How the dense rows at a knot change with its point and control."""
+        """Returns the Jacobian of the dense rows at a knot with respect to its point and control."""
         held = self.at_end if control is None else self.on_path
         none = jnp.zeros((0, self.stages.nx + (0 if control is None else self.stages.nu)), self.dtype)
         ask = self.expansions.jacobian
         return jnp.concatenate([none, *(ask(one.residual, index, point, control) for one in held)])
 
     def beyond(self, rows: Rows) -> Rows:
-        """By how much rows are beyond their bounds."""
+        """Returns the violation of the bounds of each row."""
         return jax.tree.map(lambda x, low, high: x - jnp.clip(x, low, high), rows, self.lower, self.upper)
 
     def violation(self, rows: Rows) -> Float[Array, ""]:
-        """The most of that."""
+        """Returns the largest violation."""
         return most(self.beyond(rows), self.dtype)
 
-    # What they cost.
+    # Costs.
 
     def _shifted(self, rows: Rows, held: Held) -> Rows:
         return self.beyond(
@@ -125,25 +125,25 @@ class Keeping:
         )
 
     def pressing(self, rows: Rows, held: Held) -> Rows:
-        """The multipliers as the penalties estimate them."""
+        """Returns the multipliers as the penalties estimate them."""
         return jax.tree.map(jnp.multiply, held.penalties, self._shifted(rows, held))
 
     def cost(self, rows: Rows, held: Held) -> Float[Array, ""]:
-        """What the rows cost."""
+        """Returns the cost of the rows."""
         each = jax.tree.map(
             lambda penalty, x: jnp.sum(0.5 * penalty * x**2), held.penalties, self._shifted(rows, held)
         )
         return each.path + each.end
 
     def missed(self, rows: Rows, held: Held) -> Float[Array, ""]:
-        """What the penalties of errors come to: what is left for multipliers to do."""
+        """Returns the penalty of the errors, which an update of multipliers can reduce."""
         each = jax.tree.map(
             lambda penalty, x: jnp.sum(0.5 * penalty * x**2), held.penalties, self.errors(rows, held)
         )
         return each.path + each.end
 
     def pressed(self, rows: Rows, held: Held, jacobians: Rows) -> tuple[Pressed, Pressed]:
-        """What they add to the cost, of the knots where a step begins and of the end."""
+        """Returns the terms that rows add to the cost, at the knots where a step begins and at the end."""
         pressing = self.pressing(rows, held)
 
         def weight(push, penalty, low, high, equal):
@@ -154,19 +154,19 @@ class Keeping:
         return self.pressed_by(pressing, weights, jacobians)
 
     def pressed_by(self, multipliers: Rows, weights: Rows | None, jacobians: Rows) -> tuple[Pressed, Pressed]:
-        """The same of known multipliers and weights, by default none."""
+        """Returns the same terms for known multipliers and weights, by default zero weights."""
         with_weights = jax.tree.map(jnp.zeros_like, multipliers) if weights is None else weights
         path, end = (Pressed(*parts) for parts in zip(multipliers, with_weights, jacobians, strict=True))
         return path, end
 
     def slope(self, pressed: Pressed) -> Float[Array, "z"]:
-        """What the rows of one knot add to the slope of the cost."""
+        """Returns the terms that the rows of one knot add to the slope of the cost."""
         dense = len(pressed.jacobian)
         own = self._spread(pressed.pressing[dense:], pressed.jacobian.shape[1])
         return own + vecmat(pressed.pressing[:dense], pressed.jacobian) if dense else own
 
     def curvature(self, pressed: Pressed) -> Float[Array, "z z"]:
-        """What they add to the curvature, of first derivatives."""
+        """Returns the terms that these rows add to the curvature, from first derivatives."""
         dense, size = pressed.jacobian.shape
         own = self._spread(pressed.weight[dense:], size)
         diagonal = jnp.where(np.eye(size, dtype=bool), own[:, None], 0)
@@ -176,7 +176,7 @@ class Keeping:
         return diagonal + rowwise(transpose(pressed.jacobian), weighted)
 
     def _spread(self, values, size: int) -> Float[Array, "z"]:
-        """Numbers of what is bounded of a state, in their places among all changes."""
+        """Returns values of the bounded entries of a state at their places among all changes."""
         places = np.full(size, len(self.columns))
         places[self.columns] = np.arange(len(self.columns))
         return jnp.concatenate([values, jnp.zeros(1, self.dtype)])[places]
@@ -184,7 +184,7 @@ class Keeping:
     # Multipliers.
 
     def begin(self, given: Any) -> Held:
-        """Before anything is known; penalties that are to be found are zero."""
+        """Returns the initial multipliers. A penalty of zero stands for one that `started` determines."""
         zeros = jax.tree.map(jnp.zeros_like, self.lower)
         if isinstance(given, Held) and jax.tree.map(jnp.shape, given.multipliers) == jax.tree.map(
             jnp.shape, zeros
@@ -194,11 +194,11 @@ class Keeping:
         return Held(zeros, zeros, jax.tree.map(lambda x: x + jnp.inf, zeros), far, jnp.int32(0))
 
     def fits(self, held: Held) -> bool:
-        """Whether they are of a problem of the same size."""
+        """Returns whether multipliers are of a problem of the same size."""
         return jax.tree.map(jnp.shape, held.multipliers) == jax.tree.map(jnp.shape, self.lower)
 
     def started(self, held: Held, rows: Rows, cost, penalty: float | None) -> Held:
-        """With penalties, where none were given: the violation then weighs ten times what the cost does."""
+        """Sets missing penalties. By default the violation then costs about ten times as much as the motion."""
         if penalty is None:
             squares = jax.tree.map(lambda x: 0.5 * jnp.sum(x**2), self.beyond(rows))
             size = jnp.maximum(squares.path + squares.end, 1e-3)
@@ -210,7 +210,7 @@ class Keeping:
         )
 
     def errors(self, rows: Rows, held: Held) -> Rows:
-        """How far rows are from being held, and their multipliers from right: as far as their next change says."""
+        """Returns the error of each row: the larger of its violation and the next change of its multiplier over its penalty."""
 
         def error(push, multiplier, penalty, beyond):
             return jnp.maximum(jnp.abs(push - multiplier) / penalty, jnp.abs(beyond))
@@ -220,7 +220,7 @@ class Keeping:
         )
 
     def updated(self, rows: Rows, held: Held, allowed) -> Held:
-        """With the multipliers as estimated, and more penalty where that does not help."""
+        """Returns the multipliers as estimated, and larger penalties for rows whose error decreases too slowly."""
         errors = self.errors(rows, held)
 
         def grown(penalty, error, before):
@@ -234,18 +234,21 @@ class Keeping:
         return Held(self.pressing(rows, held), penalties, errors, best, idle)
 
     def hopeless(self, held: Held) -> Bool[Array, ""]:
-        """Whether what is violated is not lessened by ever larger penalties."""
+        """Returns whether larger penalties no longer reduce the violation."""
         return held.idle >= IDLE
 
 
 def most(rows: Rows, dtype) -> Float[Array, ""]:
-    """The largest size of a row, zero if there is none."""
+    """Returns the largest absolute value of a row, or zero without rows."""
     sizes = jax.tree.map(lambda x: jnp.max(jnp.abs(x), initial=0), rows)
     return jnp.maximum(sizes.path, sizes.end).astype(dtype)
 
 
 def _bounded(stages: Stages) -> np.ndarray:
-    """Which numbers of a state are bounded: which of them have a finite bound is not known where the problem is compiled."""
+    """Returns the indices of the entries of a state that have bounds.
+
+    The finiteness of bounds is unknown at compile time, so all entries of a given bound count.
+    """
     bounds, nv = stages.problem.bounds, stages.nv
     given = [np.full(nv, pair is not None) for pair in (bounds.q, bounds.v)]
     return np.flatnonzero(np.concatenate(given))

@@ -1,8 +1,9 @@
-"""Search by samples: controls are drawn around a mean, rolled out, and the mean moves to where they cost less.
+"""Sampling-based search: draws controls around a mean, rolls them out, and moves the mean to samples of lower cost.
 
-Nothing is differentiated, so costs and dynamics may jump: thresholds, switches, rigid contact. What is drawn are changes of the
-controls of all steps, `u = clip(mean + W ε)`: curves W through a few knots, with normal deviates ε at these, coloured along
-time (their power falls with the frequency, f^-color). `MPPI` and `CEM` differ in how samples are weighted by what they cost.
+The search uses no derivatives, so costs and dynamics may be discontinuous: thresholds, switches, rigid contact. Samples are
+changes of the controls of all steps, `u = clip(mean + W ε)`: curves W through a few knots, with normal deviates ε at the
+knots. The deviates have colored noise along time (power proportional to f^-color). `MPPI` and `CEM` differ in the weights of
+samples.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from .solution import Solution
 from .solver import Solver, Start
 
 
-#: How a control goes from knot to knot: held, along a line, or along a cubic with continuous slope.
+#: Interpolation of a control between knots: held, linear, or cubic with continuous slope.
 Interpolation: TypeAlias = Literal["zero-order", "linear", "cubic"]
 
-#: A quarter of the way between bounds is the standard deviation of samples, where none is given.
+#: Default standard deviation of samples, as a share of the distance between bounds.
 SHARE = 0.25
 
 
 class Draws(eqx.Module):
-    """How many times samples were drawn so far: a search that goes on from an earlier solution draws others."""
+    """The number of draws so far. A search that continues from an earlier solution draws new samples."""
 
     count: Int[Array, ""]
 
 
 class Sampled(NamedTuple):
-    """What a search hands on.
+    """The state of a search.
 
     - `mean`, `spread`: of the next samples: the control of every step, and standard deviations at the knots.
     - `best`, `best_cost`: the best motion so far, by its cost with penalties.
-    - `differs`: by how much half of the last samples cost more than the best of them.
+    - `differs`: the median cost of the last samples minus the cost of the best of them.
     - `violation`: of the best motion.
-    - `iteration`, `draws`: how many, of this search and in all.
+    - `iteration`, `draws`: the number of iterations of this search, and the total number of draws.
     """
 
     mean: Float[Array, "steps nu"]
@@ -61,7 +62,7 @@ class Sampled(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a motion costs, alone and with penalties, and the most by which it breaks a constraint or bound."""
+    """The cost of a motion, without and with penalties, and its largest violation of a constraint or bound."""
 
     cost: Float[Array, ""]
     penalized: Float[Array, ""]
@@ -69,7 +70,7 @@ class Judged(NamedTuple):
 
 
 class Sampling(Solver):
-    """What solvers by samples share: see `MPPI` and `CEM`."""
+    """The base class of sampling-based solvers: see `MPPI` and `CEM`."""
 
     samples: int = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
@@ -86,10 +87,13 @@ class Sampling(Solver):
 
     @abc.abstractmethod
     def weights(self, costs: Float[Array, "samples"]) -> Float[Array, "samples"]:
-        """How much each sample counts, by what it costs, which is infinite where it failed; they need not add up to one."""
+        """Returns the weight of each sample from its cost, which is infinite for a failed sample.
+
+        Weights need not be normalized.
+        """
 
     def _set(self, owner: str, **given: Any) -> None:
-        """The fields that all have, checked."""
+        """Checks and sets the common fields."""
         for name in ("samples", "max_iterations"):
             setattr(self, name, whole_number(owner, name, given[name]))
         self.knots = None if given["knots"] is None else whole_number(owner, "knots", given["knots"])
@@ -107,8 +111,8 @@ class Sampling(Solver):
         owner = f"control.{type(self).__name__}"
         if problem.duration is not None:
             raise ValueError(
-                f"{owner}: the duration of the problem is free, and controls are sampled for steps of a given length; leave "
-                "`duration` out, or take another solver"
+                f"{owner}: the duration of the problem is free, and the solver samples controls for steps of fixed length; leave "
+                "`duration` out, or use another solver"
             )
         if self.knots is not None and self.knots > problem.steps:
             raise ValueError(
@@ -118,13 +122,13 @@ class Sampling(Solver):
         if self.spread is None:
             if pair is None or (is_known(pair) and not all(np.isfinite(side).all() for side in pair)):
                 raise ValueError(
-                    f"{owner}: spread is missing: how far samples lie apart is taken from the bounds of controls, and not all "
-                    "controls have bounds; give it, or the problem bounds=control.Bounds.of(model)"
+                    f"{owner}: spread is missing. Its default requires bounds of all controls, and some controls have none. "
+                    "Pass spread, or pass bounds=control.Bounds.of(model) to the problem."
                 )
         elif self.spread.ndim and self.spread.shape != (problem.nu,):
             raise ValueError(
-                f"{owner}: spread has shape {self.spread.shape}; it is one number, or one for each control, of which there are "
-                f"{problem.nu}: {', '.join(problem.control_names)}"
+                f"{owner}: spread has shape {self.spread.shape}; it must be one number, or one for each of the problem's "
+                f"{problem.nu} controls: {', '.join(problem.control_names)}"
             )
 
     # The search.
@@ -147,7 +151,7 @@ class Sampling(Solver):
         curves, correlation = self._curves(stages)
         shape = (self.samples, len(correlation), stages.nu)
         deviates = jax.random.normal(jax.random.fold_in(self.key, search.draws), shape, dtype)
-        # The mean itself is among them.
+        # The first sample is the mean.
         deviates = deviates.at[0].set(0)
         changes = search.spread[None] * _along(correlation, deviates)
         judged = batch_map(lambda change: self._judged(stages, mean, change))(changes)
@@ -175,7 +179,7 @@ class Sampling(Solver):
         )
 
     def finish(self, stages: Stages, search: Sampled) -> Solution:
-        """The better of the last mean, which has not been tried yet, and the best motion so far."""
+        """Returns the better of the last mean, which is not evaluated yet, and the best motion so far."""
         both = jnp.stack([search.best, search.mean])
         none = jnp.zeros_like(search.spread)
         judged, points = lax.map(lambda control: self._rolled_out(stages, control, none), both)
@@ -203,7 +207,7 @@ class Sampling(Solver):
         )
 
     def _settled(self, search: Sampled) -> Bool[Array, ""]:
-        """Whether samples no longer differ in what they cost, and the best may be taken."""
+        """Returns whether the costs of samples no longer differ, and the best motion satisfies the constraints."""
         scale = jnp.abs(search.best_cost)
         same = search.differs <= self.tolerance.astype(scale.dtype) * scale
         return (
@@ -218,7 +222,7 @@ class Sampling(Solver):
         return jnp.broadcast_to(given, (stages.nu,))
 
     def _curves(self, stages: Stages) -> tuple[np.ndarray, np.ndarray]:
-        """What changes at the knots make of the controls, (steps, knots), and how deviates at the knots go together."""
+        """Returns the matrix from changes at the knots to controls, and a factor of the knots' correlation."""
         steps = stages.steps
         if self.knots is None:
             curves = np.eye(steps)
@@ -227,7 +231,7 @@ class Sampling(Solver):
         return curves, coloured(self.color, curves.shape[1])
 
     def _weights(self, costs: Float[Array, "samples"]) -> Float[Array, "samples"]:
-        """Adding up to one; where all samples have failed, the mean stays what it is."""
+        """Returns weights that add up to one. If all samples failed, the mean has weight one."""
         weights = self.weights(costs)
         weights = jnp.where(jnp.isfinite(costs) & jnp.isfinite(weights), weights, 0)
         total = jnp.sum(weights)
@@ -235,17 +239,17 @@ class Sampling(Solver):
         return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1), stay)
 
     def _adapted(self, stages: Stages, spread, changes, weights) -> Float[Array, "knots nu"]:
-        """Towards the standard deviation of the samples as they are weighted, of controls as they were cut at their bounds."""
-        # About the mean that they were drawn around, as CMA-ES has it: while that still moves, they do not draw together.
+        """Moves the spread towards the weighted standard deviation of the samples, of controls clipped to their bounds."""
+        # The deviation is about the old mean, as in CMA-ES, so that the spread does not shrink while the mean moves.
         found = jnp.sqrt(_weighted(weights, changes**2))
         rate, least = self.adaptation.astype(stages.dtype), self.least_spread.astype(stages.dtype)
         adapted = (1 - rate) * spread + rate * found
         least = (least * self._first_spread(stages))[None]
-        # One sample alone says nothing of how far apart they should lie.
+        # The spread of a single sample is undefined.
         alone = jnp.max(weights) >= 1
         return jnp.where(alone, spread, jnp.maximum(adapted, least))
 
-    # What a sample costs.
+    # Costs of samples.
 
     def _judged(self, stages: Stages, mean, change) -> Judged:
         return self._rolled_out(stages, mean, change, keep=False)[0]
@@ -257,7 +261,7 @@ class Sampling(Solver):
         change: Float[Array, "knots nu"],
         keep: bool = True,
     ) -> tuple[Judged, Point | None]:
-        """A motion under the mean control and a change of it: what it costs, and its points if they are kept."""
+        """Returns the cost of a motion under the mean control and a change of it, and its points if `keep` is True."""
         dtype, first = stages.dtype, stages.first
         curves = jnp.asarray(self._curves(stages)[0], dtype)
         bounds, limits = stages.control_bounds(), _Limits(stages)
@@ -265,7 +269,7 @@ class Sampling(Solver):
         def advance(carry, given):
             point, judged = carry
             index, held, mean, curve = given
-            # As a sum it stays within the loop over the samples; a product of matrices is a call out of it.
+            # A sum stays within the loop over the samples; a matrix product would call out of it.
             control = _within(mean + jnp.sum(curve[:, None] * change, axis=0), bounds)
             judged = self._added(
                 judged, stages.running(index, point, control), limits.broken(index, point, control, held)
@@ -285,7 +289,7 @@ class Sampling(Solver):
         return judged, jax.tree.map(lambda one, many: jnp.concatenate([one[None], many]), first, points)
 
     def _added(self, judged: Judged, cost, broken: Float[Array, "rows"]) -> Judged:
-        # Of the size, and not of its square: with a penalty that is large enough what is best then breaks nothing.
+        # The penalty is exact: it is linear in the violation, so with a large enough factor the optimum violates nothing.
         penalty = self.penalty.astype(cost.dtype) * jnp.sum(broken)
         return Judged(
             judged.cost + cost,
@@ -306,7 +310,7 @@ class _Limits:
         self.states = stages.state_bounds() if self.bounded else None
 
     def broken(self, index, point: Point, control, held) -> Float[Array, "rows"]:
-        """By how much each is broken at a knot; states at the first one are given, and count for nothing."""
+        """Returns the violation of each row at a knot. Bounds do not count for the first state, which is given."""
         beyond = lambda x, lower, upper: jnp.maximum(jnp.maximum(lower - x, x - upper), 0)
         rows = jnp.zeros(0, self.stages.dtype)
         if held[0].shape[-1]:
@@ -321,8 +325,11 @@ class _Limits:
 
 
 def interpolated(kind: Interpolation, knots: int, steps: int) -> Float[np.ndarray, "steps knots"]:
-    """What numbers at equally spaced knots make of a control that is held over each step: the matrix by which it is linear in
-    them. The first knot is at the first step and the last at the last; of held ones each is for as many steps."""
+    """Returns the matrix from values at equally spaced knots to a control that is held over each step.
+
+    The first knot is at the first step and the last knot at the last step. With "zero-order", each knot covers an equal
+    number of steps.
+    """
     unit = np.eye(knots)
     if kind == "zero-order":
         return unit[np.arange(steps) * knots // steps]
@@ -332,16 +339,16 @@ def interpolated(kind: Interpolation, knots: int, steps: int) -> Float[np.ndarra
     s = (places - left)[:, None]
     if kind == "linear":
         return (1 - s) * unit[left] + s * unit[right]
-    # Hermite's cubics, with the slope from neighbour to neighbour.
+    # Cubic Hermite interpolation, with slopes from the neighboring knots.
     slope = np.gradient(unit, axis=0) if knots > 1 else np.zeros((1, 1))
     ends = (2 * s**3 - 3 * s**2 + 1) * unit[left] + (3 * s**2 - 2 * s**3) * unit[right]
     return ends + (s**3 - 2 * s**2 + s) * slope[left] + (s**3 - s**2) * slope[right]
 
 
 def coloured(color: float, knots: int) -> Float[np.ndarray, "knots knots"]:
-    """The matrix that makes of independent deviates such of power f^-color, each of variance one: a factor of their correlation.
+    """Returns the matrix from independent deviates to deviates of power f^-color and variance one: a factor of their correlation.
 
-    The spectrum is of twice as many knots, of which half is taken: both ends of a motion have nothing to do with each other.
+    The spectrum has twice as many knots, of which half is used, so that the two ends of a motion are uncorrelated.
     """
     if not color:
         return np.eye(knots)
@@ -353,18 +360,18 @@ def coloured(color: float, knots: int) -> Float[np.ndarray, "knots knots"]:
 
 
 def _within(control: Float[Array, "*rows nu"], bounds: tuple[Array, Array]) -> Float[Array, "*rows nu"]:
-    """Cut off at bounds."""
+    """Returns a control clipped to bounds."""
     lower, upper = (side.reshape((1,) * (control.ndim - 1) + (-1,)) for side in bounds)
     return jnp.clip(control, lower, upper)
 
 
 def _inverse(curves: np.ndarray) -> np.ndarray:
-    """The numbers at the knots that come closest to a control."""
+    """Returns the matrix from a control to the closest values at the knots."""
     return np.linalg.pinv(curves)
 
 
 def _along(matrix: np.ndarray, rows: Float[Array, "samples n nu"]) -> Float[Array, "samples m nu"]:
-    """A matrix times the columns of each sample."""
+    """Returns a matrix times the columns of each sample."""
     size = len(matrix)
     if matrix.shape == (size, size) and np.array_equal(matrix, np.eye(size)):
         return rows
@@ -376,12 +383,12 @@ def _weighted(weights: Float[Array, "samples"], rows: Float[Array, "samples n nu
 
 
 def _median(costs: Float[Array, "samples"]) -> Float[Array, ""]:
-    """Of those that are finite; NaN if none is."""
+    """Returns the median of the finite costs; NaN if no cost is finite."""
     return jnp.nanmedian(jnp.where(jnp.isfinite(costs), costs, jnp.nan))
 
 
 def _positive(numbers: np.ndarray) -> bool:
-    """Whether all are greater than zero, and finite."""
+    """Returns whether all numbers are positive and finite."""
     return bool(((numbers > 0) & np.isfinite(numbers)).all())
 
 
@@ -389,17 +396,19 @@ def _spread(owner: str, given) -> Array:
     spread = floating(given)
     if spread.ndim > 1 or (is_known(spread) and not _positive(np.asarray(spread))):
         raise ValueError(
-            f"{owner}: spread is {spread}; it is the standard deviation of samples, a number greater than zero or one for each "
+            f"{owner}: spread is {spread}; it must be the standard deviation of samples, a positive number or one for each "
             "control"
         )
     return spread
 
 
 def _key(owner: str, given) -> Any:
-    """A random key, or a seed of one."""
+    """Returns a random key, from a key or a seed."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return jax.random.key(given)
-    wrong = f"{owner}: key is {given!r}; it is a random key, jax.random.key(0), or a whole number as a seed"
+    wrong = (
+        f"{owner}: key is {given!r}; it must be a random key, such as jax.random.key(0), or an integer seed"
+    )
     if not isinstance(given, jax.Array):
         raise TypeError(wrong)
     if not jnp.issubdtype(given.dtype, jax.dtypes.prng_key) and given.dtype != jnp.uint32:

@@ -1,4 +1,4 @@
-"""The search for a configuration in which targets and constraints all vanish: damped Gauss–Newton steps from many starts."""
+"""Search for a configuration at which targets and constraints vanish, by damped Gauss-Newton steps from many starts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from ..optimize.bounded import bounded_minimum
 from ._configurations import At, Local, Rows, apart, empty
 
 
-#: A start is given up after so many steps in succession that gain less than this share.
+#: A start is abandoned after this number of consecutive steps that each reduce the cost by less than this share.
 SLOW_STEPS, SLOW = 5, 0.05
-#: The least damping, of the present cost. It vanishes with that, and the last steps are Gauss and Newton's (Sugihara 2011).
+#: Least damping, relative to the current cost. It vanishes with the cost: the last steps are Gauss-Newton's (Sugihara 2011).
 DAMPING = 0.1
 
 
 class Lane(NamedTuple):
-    """One of the searches that go on side by side, from one start after the other.
+    """One of the parallel searches, which processes starts in sequence.
 
-    - `local`, `value`: the best of the present start, and what it costs; `step`: where to look next.
-    - `damping`; `steps`, `slow`: of the present start, how many there were, and how many in succession that gained little.
-    - `start`: the present one; `best`, `least`, `best_start`: of those given up.
+    - `local`, `value`: the best iterate of the current start, and its cost. `step`: the step to the next trial.
+    - `damping`.
+    - `steps`, `slow`: of the current start, the number of steps, and of consecutive steps with little progress.
+    - `start`: the current start.
+    - `best`, `least`, `best_start`: the best result of abandoned starts, its cost, and its start.
     """
 
     local: Local
@@ -43,7 +45,7 @@ class Lane(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The configuration found first, or the best that there was; from which start, and whether all vanishes there."""
+    """The first solution, or the best configuration without one, with its start, and whether all rows vanish there."""
 
     q: Float[Array, "nq"]
     start: Int[Array, ""]
@@ -52,11 +54,12 @@ class Found(NamedTuple):
 
 
 class Search(NamedTuple):
-    """How to search.
+    """The parameters of a search.
 
-    - `at`: what is known at `q ⊕ step`; `rows`: whose its rows are.
-    - `tolerance`: what counts as zero.
-    - `draw`: where a start is, by its number; `starts`, `max_steps`: how many there are, and steps of each.
+    - `at`: returns the linearization at `q ⊕ step`. `rows`: its rows.
+    - `tolerance`: values up to this size count as zero.
+    - `draw`: returns the configuration of a start, given its number.
+    - `starts`, `max_steps`: maximum numbers of starts, and of steps of each.
     """
 
     at: At
@@ -67,7 +70,7 @@ class Search(NamedTuple):
     max_steps: int
 
     def run(self, still: Float[Array, "nv"], at_once: int) -> Found:
-        """The first success, so many searches going on at once."""
+        """Returns the first solution, with `at_once` searches in parallel."""
 
         def begin(start):
             here, endless, none = self.draw(start), jnp.asarray(jnp.inf, still.dtype), jnp.int32(0)
@@ -95,7 +98,7 @@ class Search(NamedTuple):
         )
 
     def advance(self, lane: Lane, stride: int) -> Lane:
-        """One more look: at the end of a step, or at another start."""
+        """Evaluates one trial: the end of a step, or another start."""
         trial = self.at(lane.local.q, lane.step)
         after = self.cost(trial)
         better = after < lane.value
@@ -124,13 +127,13 @@ class Search(NamedTuple):
         )
 
     def step(self, local: Local, value: Float[Array, ""], damping: Float[Array, ""]) -> Float[Array, "nv"]:
-        """Where to look next."""
+        """Returns the step to the next trial."""
         off, jacobian = apart(local), local.jacobian
         counts = (off != 0) | (local.low == local.high)
         weight = jnp.where(counts, local.weight, 0)[self.searched]
         off, jacobian = off[self.searched], jacobian[self.searched]
         slope = vecmat(weight * off, jacobian)
-        # A sum of products in place of a product of matrices, which on a CPU is a call out of the loop.
+        # A sum of products stays within the loop; a matrix product is a call out of it on a CPU.
         curvature = jnp.sum(jacobian[:, :, None] * (weight[:, None] * jacobian)[:, None, :], axis=0)
         largest = jnp.max(jnp.diagonal(curvature))
         least = 10 * jnp.finfo(slope.dtype).eps * jnp.where(largest > 0, largest, 1)
@@ -140,15 +143,15 @@ class Search(NamedTuple):
 
     @property
     def searched(self) -> slice:
-        """The rows that are to vanish: those of targets and constraints."""
+        """The rows of targets and constraints, which must vanish."""
         return slice(0, self.rows.constraints.stop)
 
     def cost(self, local: Local) -> Float[Array, ""]:
-        """Half the sum of squares; infinite where it is none."""
+        """Returns half the weighted sum of squares; infinite if it is not finite."""
         cost = 0.5 * jnp.sum((local.weight * apart(local) ** 2)[self.searched])
         return jnp.where(jnp.isfinite(cost), cost, jnp.inf)
 
     def within(self, local: Local) -> Bool[Array, ""]:
-        """Whether all vanishes."""
+        """Returns whether all rows vanish."""
         small = (jnp.abs(apart(local)) <= self.tolerance) | (local.weight == 0)
         return jnp.all(small[self.searched])

@@ -1,8 +1,7 @@
-"""How a configuration that was found changes with what it was asked by: the implicit function theorem.
+"""Derivatives of a solution of inverse kinematics with respect to its inputs, by the implicit function theorem.
 
-What is at a limit stays there, and constraints that hold with equality go on to. Where targets are reached their rows stay zero;
-where they are not, the derivative of the Lagrangian does, second derivatives and all. In directions that this leaves open nothing
-moves.
+Entries at a limit stay there, and active constraints stay active. If targets are reached, their rows stay zero. Otherwise
+the derivative of the Lagrangian stays zero, including second derivatives. Undetermined directions do not move.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ._configurations import At, Local, Rows, weights
 
 
 class Changes:
-    """At a configuration, and by how much what is known there changes while the configuration does not."""
+    """A configuration, and the change of its linearization with the inputs at a fixed configuration."""
 
     def __init__(self, at: At, local: Local, by: Local, rows: Rows, tolerance: Float[Array, ""]):
         self.at, self.local, self.by, self.rows = at, local, by, rows
@@ -30,16 +29,16 @@ class Changes:
         end = jnp.where(upper, by.high, by.low)
         count = len(local.r)
         whose = lambda part: jnp.zeros(count, bool).at[part].set(True)
-        #: Rows by what they are: of constraints those that hold with equality.
+        #: The rows of targets, and the rows of constraints that are active.
         self.targets = whose(rows.targets) & (local.weight > 0)
         self.constraints = whose(rows.constraints) & near
-        #: What changes of rows that are held, with the configuration as it is.
+        #: The change of each held row at a fixed configuration.
         self.missing = by.r - jnp.where(self.constraints, end, 0)
         self.stuck = (local.least >= 0) | (local.most <= 0)
         self.given = jnp.where(local.least >= 0, by.least, by.most)
 
     def reached(self) -> Float[Array, "nv"]:
-        """The least change with which targets stay reached, constraints hold, and what is at a limit stays there."""
+        """Returns the least change that keeps targets reached, constraints satisfied, and entries at limits there."""
         held = self.targets | self.constraints
         jacobian = jnp.where(held[:, None], self.local.jacobian, 0)
         own = jnp.where(self.stuck, self.given, 0)
@@ -48,7 +47,7 @@ class Changes:
         return own - matvec(_pseudo_inverse(free), missing)
 
     def least(self, reached: Bool[Array, ""]) -> Float[Array, "nv"]:
-        """The change with which what squares there are stays least, while what is held goes on to be."""
+        """Returns the change that keeps the weighted squares at their minimum, and held rows held."""
         local, by, n = self.local, self.by, len(self.stuck)
         held = self.constraints | (self.targets & reached)
         weight, turned = jax.jvp(
@@ -59,7 +58,7 @@ class Changes:
         holding = jnp.where(held[:, None], local.jacobian, 0)
         free = ~self.stuck
         pull = weight * local.r
-        # What holds, from the balance along what can move.
+        # Multipliers of the held rows, from the balance along free directions.
         against = jnp.where(free, vecmat(pull, local.jacobian), 0)
         multiplier = -vecmat(against, _pseudo_inverse(jnp.where(free[None, :], holding, 0)))
         force = lax.stop_gradient(pull + jnp.where(held, multiplier, 0))
@@ -79,7 +78,7 @@ class Changes:
         return own + solve_redundant(matrix, -jnp.concatenate([slope, missing]))[:n]
 
     def change(self, reached: Bool[Array, ""]) -> Float[Array, "nv"]:
-        """The change of the configuration, along the tangent space."""
+        """Returns the change of the configuration, along the tangent space."""
         if self.rows.secondary.start < self.rows.secondary.stop:
             return self.least(reached)
         return lax.cond(reached, self.reached, lambda: self.least(reached))

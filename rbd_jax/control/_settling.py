@@ -1,10 +1,10 @@
-"""What comes after a search: squares of some rows made as small as they get while others are held, by Newton's method.
+"""Refinement after a search: minimizes squares of some rows subject to other rows, by Newton's method.
 
-    minimize    ½ Σ w r²    over the rows that are to be small
-    subject to  low ≤ r ≤ high    of the rows that are held, and limits
+    minimize    ½ Σ w r²    over the rows to minimize
+    subject to  low ≤ r ≤ high    for the held rows, and limits
 
-Held rows enter by an augmented Lagrangian, which does not mind that some depend on others, as those of closed loops do. The
-second derivative is the whole one: where squares do not vanish, Gauss and Newton's steps creep.
+An augmented Lagrangian handles the held rows, so they may be linearly dependent, as rows of closed loops often are. The
+second derivative is complete: where squares do not vanish, Gauss-Newton steps converge slowly.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..optimize.bounded import at_bound, bounded_minimum
 from ._configurations import At, Local, empty
 
 
-#: Steps at most, and how many in succession may fail before what is left is called rounding.
+#: Maximum number of steps, and of consecutive failed steps before the remaining error is attributed to rounding.
 STEPS, FAILED = 200, 10
-#: Values that differ by so many times their rounding are the same.
+#: Values are equal if they differ by at most this multiple of their rounding error.
 ROUNDING = 16
-#: The penalty at first and at most, in units of the weights; it grows where what is broken has not shrunk to this share.
+#: Initial and maximum penalty, in units of the weights; it grows if the violation did not shrink to this share.
 PENALTY, LARGEST, SHRUNK = 1e2, 1e7, 0.2
 
 
 class Task(NamedTuple):
-    """What is to be small, and what is held.
+    """The rows to minimize, and the rows to hold.
 
-    - `weight`: of the square of each row, zero of those that do not count.
+    - `weight`: of the square of each row; zero for rows that do not count.
     - `held`: which rows are held.
     """
 
@@ -40,16 +40,16 @@ class Task(NamedTuple):
     held: Bool[Array, "m"]
 
     def apart(self, local: Local, shift: Float[Array, "m"] | float = 0.0) -> Float[Array, "m"]:
-        """By how much each row that is held, shifted, is not between its bounds."""
+        """Returns the violation of the bounds of each held row, shifted."""
         moved = local.r + shift
         return jnp.where(self.held, moved - jnp.clip(moved, local.low, local.high), 0)
 
 
 class Settled(NamedTuple):
-    """Where it ended.
+    """The result of a refinement.
 
-    - `stationarity`: the most by which the derivative of the Lagrangian is not zero along what can move.
-    - `finished`: whether that is zero to the tolerance, and nothing broken; `broken`: by how much something is.
+    - `stationarity`: the largest entry of the derivative of the Lagrangian along free directions.
+    - `stationary`: whether it is zero to the tolerance. `broken`: the largest violation of a held row.
     """
 
     q: Float[Array, "nq"]
@@ -77,12 +77,12 @@ class _Carry(NamedTuple):
 
 
 def bending(carry: _Carry, trial: Local, force: Float[Array, "m"]) -> Float[Array, "nv nv"]:
-    """`Σ λ ∇²r`, from how `Jᵀ λ` has changed along the last step (Dennis, Gay & Welsch 1981)."""
+    """Returns `Σ λ ∇²r`, from the change of `Jᵀ λ` along the last step (Dennis, Gay & Welsch 1981)."""
     step, known = carry.step, carry.bent
     change = vecmat(force, trial.jacobian - carry.local.jacobian)
     along = vecmat(force, trial.jacobian) - carry.slope
     power, own, seen = jnp.sum(along * step), jnp.sum(step * times(known, step)), jnp.sum(step * change)
-    # What was known at other places may be too much here.
+    # An estimate from other points may be too large here.
     known = known * jnp.where(
         jnp.abs(own) > jnp.abs(seen), jnp.abs(seen) / jnp.where(own != 0, jnp.abs(own), 1), 1
     )
@@ -97,7 +97,7 @@ def bending(carry: _Carry, trial: Local, force: Float[Array, "m"]) -> Float[Arra
 def settled(
     at: At, q: Float[Array, "nq"], still: Float[Array, "nv"], task: Task, tolerance: Float[Array, ""]
 ) -> Settled:
-    """The nearest point from a configuration on where it is done."""
+    """Refines a configuration to the nearby solution of a task."""
     scale = jnp.max(task.weight, initial=0)
     return _Search(at, task, tolerance, jnp.where(scale > 0, scale, 1)).run(q, still)
 
@@ -138,7 +138,7 @@ class _Search(NamedTuple):
         return slope, jnp.max(jnp.where(stuck, 0, jnp.abs(slope)), initial=0)
 
     def improves(self, carry: _Carry, trial: Local, after: Float[Array, ""]) -> Bool[Array, ""]:
-        """Whether a step improves the objective, whose value at its end is `after`."""
+        """Returns whether a step improves the objective, whose value at its end is `after`."""
         held = carry.multiplier, carry.penalty
         # Near the minimum values agree to rounding while gradients still differ, so a smaller gradient counts as better.
         level = after <= carry.value + ROUNDING * jnp.finfo(after.dtype).eps * jnp.abs(carry.value)

@@ -1,4 +1,4 @@
-"""What a solution is worth, whoever found it: what it costs and by what, what it keeps to, and whether it is a minimum."""
+"""Evaluation of a solution from any solver: its costs, constraints, bounds, and optimality."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .solution import Solution
 
 
 class Share(NamedTuple):
-    """What one of the costs comes to.
+    """The value of one cost.
 
-    - `name`: where it is in the problem, and what it is of.
+    - `name`: the place of the cost in the problem, and its residual.
     """
 
     name: str
@@ -22,12 +22,13 @@ class Share(NamedTuple):
 
 
 class Appraisal(NamedTuple):
-    """What `appraise` found.
+    """The result of `appraise`.
 
-    - `costs`: what each cost comes to.
-    - `requirements`: constraints and bounds, each with its numbers.
-    - `missed`: the most that a step misses the next state: of the problem's scheme, or of the rule of a collocation.
-    - `optimality`: None of a collocation, where states do not follow from the controls, or of more than 3000 controls.
+    - `costs`: the value of each cost.
+    - `requirements`: constraints and bounds, each with its values.
+    - `missed`: the largest defect of a step, under the problem's scheme or the rule of a collocation.
+    - `optimality`: None for a collocation, whose states do not follow from the controls, for a motion with larger defects,
+      or for more than 3000 controls.
 
     >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
     >>> found = rbd.control.appraise(problem, rbd.control.solve(problem, solver, guess))
@@ -41,14 +42,21 @@ class Appraisal(NamedTuple):
     optimality: Optimality | None
 
     def broken(self, tolerance: float) -> tuple[str, ...]:
-        """What is broken by more than a tolerance, each in words, the worst first."""
+        """Returns descriptions of violations larger than a tolerance, the largest first."""
         return tuple(broken_by(self.requirements, tolerance))
 
 
 def appraise(problem: Problem, solution: Solution) -> Appraisal:
-    """What a solution costs and by what, what it keeps to, and whether it is a minimum; whatever found it.
+    """Evaluates costs, constraints and optimality of a solution from any solver.
 
-    It takes the second derivatives of all stages and a matrix of all controls, in double precision on the host.
+    The evaluation computes second derivatives of all stages and a matrix of all controls, in double precision on the host.
+
+    Args:
+      problem: The problem.
+      solution: A solution of it.
+
+    Returns:
+      An `Appraisal`.
 
     >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
     >>> found = rbd.control.appraise(problem, rbd.control.solve(problem, solver, guess))

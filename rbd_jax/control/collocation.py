@@ -1,11 +1,12 @@
-"""Direct collocation: the equations of motion hold in continuous time, as a rule of quadrature has it on each step.
+"""Direct collocation: the equations of motion hold in continuous time, by a quadrature rule on each step.
 
-With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector equation on
-each step whatever the manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the acceleration. Hermite's
-and Simpson's rule is the compressed one of Betts (2010), with the state in the middle `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
+With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector
+equation on each step for any manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the
+acceleration. The Hermite-Simpson rule is the compressed form of Betts (2010), with the state in the middle
+`½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
 
-Controls are continuous: a point of the program is a knot's state with its control, an input the control of the next knot, so that
-steps are those of a linear-quadratic problem.
+Controls are continuous: a point of the program is a knot's state with its control, and an input is the control of the next
+knot. The steps then have the form of a linear-quadratic problem.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from .solver import Start
 from .transcription import Stage, Transcription
 
 
-#: Rules of quadrature.
+#: Quadrature rules.
 Rule: TypeAlias = Literal["trapezoid", "hermite-simpson"]
 
 
 class Collocation(InteriorPoint):
-    """Direct collocation by an interior-point method.
+    """Direct collocation with an interior-point method.
 
-    - `rule`: "trapezoid", with controls linear between knots, and errors like dt²; or "hermite-simpson", with a control in the
-      middle of each step too, of which the three make a parabola, and errors like dt⁴.
+    - `rule`: "trapezoid" has controls linear between knots, and errors of order dt². "hermite-simpson" has an additional
+      control in the middle of each step, controls that are parabolas through the three values, and errors of order dt⁴.
 
-    The acceleration is that of continuous time: the problem's scheme is not asked, and controls are not held over a step. What
-    is running costs by the same rule. Constraints hold at the knots, bounds of controls also between them. In the solution
-    `control_nodes` are the controls at the knots and in the middles, `control` their mean over each step. Other arguments are
-    those of `InteriorPoint`.
+    The acceleration is that of continuous time: the solver ignores the problem's scheme, and controls are not held over a
+    step. Running costs use the same rule. Constraints hold at the knots; bounds of controls also hold in the middles. In the
+    solution `control_nodes` are the controls at the knots and in the middles, and `control` is their mean over each step.
+    The other arguments are those of `InteriorPoint`.
 
     >>> model = rbd.load("pendulum")
     >>> problem = rbd.control.Problem(
@@ -70,8 +71,8 @@ class Collocation(InteriorPoint):
     def refuse(self, problem):
         if problem.begin.system.jumps:
             raise ValueError(
-                f"control.Collocation: under the contact law of model {problem.model.name!r} velocities jump, and have no rate "
-                "to collocate; control.Shooting() or control.DDP(), whose steps find the events"
+                f"control.Collocation: the contact model of {problem.model.name!r} makes velocities jump, so they have no rate "
+                "to collocate. Use control.Shooting() or control.DDP(), whose steps find the events."
             )
 
     def transcribed(self, stages):
@@ -79,23 +80,24 @@ class Collocation(InteriorPoint):
 
 
 class Node(NamedTuple):
-    """A knot: where the motion is, and the control there."""
+    """A knot: its point, and the control there."""
 
     point: Point
     control: Float[Array, "nu"]
 
 
 class StepMotion(NamedTuple):
-    """A motion at the nodes of a step: at its start, its end and in its middle.
+    """A motion at the nodes of a step: at its start, at its end and in its middle.
 
-    - `y`, `rates`: (ξ, v, internal states of forces), and how it changes.
+    - `y`, `rates`: (ξ, v, internal states of forces), and its rate.
     """
 
     y: Float[Array, "nodes n"]
     rates: Float[Array, "nodes n"]
 
 
-#: y of each node as shares of both knots', and of the rates of the nodes before times the step; and where it is in the step.
+#: Weights of both knots' y and of the rates of previous nodes times the step in the y of each node; times of nodes in the
+#: step.
 _NODES = (
     np.array([[1, 0], [0, 1], [0.5, 0.5]]),
     np.array([[0, 0, 0], [0, 0, 0], [0.125, -0.125, 0]]),
@@ -104,14 +106,17 @@ _NODES = (
 
 
 class Collocated(Transcription):
-    """A problem by collocation: points are `Node`s, an input is the control of the next one, and of a middle if there is one."""
+    """A problem by collocation, with `Node`s as points.
+
+    An input is the control of the next node and, for "hermite-simpson", of the middle.
+    """
 
     def __init__(self, stages: Stages, rule: Rule):
         self.simpson, self.nu, self.state_size = rule == "hermite-simpson", stages.nu, stages.nx
         free = np.zeros(stages.nx + stages.nu, bool)
         free[stages.nx - stages.free :] = True
         super().__init__(stages, stages.nx + stages.nu, (1 + self.simpson) * stages.nu, free)
-        # Along a motion targets are known at knots: in the middle a cost is the mean of what it would be with either.
+        # `Along` has targets at knots only: in the middle the cost is the mean of the costs with the targets of both knots.
         self.along = any(_has_rows(cost) for cost in stages.running_costs)
 
     def begun(self, start: Start):
@@ -131,13 +136,13 @@ class Collocated(Transcription):
     # Steps.
 
     def rate(self, time, left: Float[Array, "nq"], step, v, own, control):
-        """`ẏ` where q is a step from the left knot."""
+        """Returns `ẏ` where q is a step from the left knot."""
         system = self.stages.system.with_control(self.stages.problem.told(control))
         moved = system.evaluate(time, State(system.move(left, step), v, own)).accelerated()
         return jnp.concatenate([system.chart_rate(left, step, v), moved.acceleration, moved.own_change])
 
     def motion(self, index, node: Node, w, after: Node) -> StepMotion:
-        """y and its rate at the nodes of a step: at both knots, and in the middle if there is a node."""
+        """Returns y and its rate at the nodes of a step: at both knots, and in the middle if it is a node."""
         system, (start, h) = self.stages.system, node.point
         end, time = after.point.state, self.stages.time(index, node.point)
         ends = jnp.stack(
@@ -148,7 +153,7 @@ class Collocated(Transcription):
         )
         controls = [node.control, after.control, *([w[self.nu :]] if self.simpson else [])]
 
-        # One loop over the nodes compiles the dynamics once.
+        # A loop over the nodes compiles the dynamics once.
         def at(rates, row):
             (shares, slopes, place, own), control = row
             y = jnp.sum(shares[:, None] * ends, axis=0) + h * jnp.sum(slopes[:, None] * rates, axis=0)
@@ -163,17 +168,17 @@ class Collocated(Transcription):
         return StepMotion(y, rates)
 
     def split(self, y):
-        """ξ, v and the internal states of forces."""
+        """Returns ξ, v and the internal states of forces."""
         nv = self.stages.nv
         return y[:nv], y[nv : 2 * nv], y[2 * nv :]
 
     @staticmethod
     def own(like: State, internal):
-        """Internal states as a state has them: None without any."""
+        """Returns internal states in the form of a state: None without any."""
         return None if like.own is None else internal
 
     def costly(self, index, point: Node, w, after: Node, motion: StepMotion) -> list[tuple[float, Knot]]:
-        """Where a stage costs, and for which share of its length."""
+        """Returns the knots at which a stage has costs, with the share of its length for each."""
         stages, (start, h) = self.stages, point.point
         found = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
         if self.simpson:
@@ -200,7 +205,7 @@ class Collocated(Transcription):
         rows = jnp.concatenate([jnp.sqrt(share * h) * rows for share, rows, _ in found])
         return Stage(rows, h * sum(share * rest for share, _, rest in found), defect)
 
-    # What it costs and must keep to.
+    # Costs and constraints.
 
     def rates(self, index, point: Node, w, after: Node):
         at = self.costly(index, point, w, after, self.motion(index, point, w, after))
@@ -230,7 +235,7 @@ class Collocated(Transcription):
         bounds = zip(stages.state_bounds(), stages.control_bounds(), (-np.inf, np.inf), strict=True)
         return tuple(side(*each) for each in bounds)
 
-    # What it comes to.
+    # Results.
 
     def states(self, points: Node):
         return points.point
@@ -245,14 +250,14 @@ class Collocated(Transcription):
         return mean, jnp.concatenate([nodes, ends[-1:]])
 
     def feedback(self, policy):
-        """Of the control of a knot, were it decided on there from the state on."""
+        """Returns the feedback from the state to the control of a knot, as if the control were chosen there."""
         size = self.state_size
         own, cross = policy.P[:-1, size:, size:], policy.P[:-1, size:, :size]
         return -jnp.linalg.solve(own, cross)
 
 
 def followed_by(stages: Stages, solution: Solution) -> Transcription:
-    """The program of whose motions a solution is one: that of the problem's steps, or a collocation, which has nodes."""
+    """Returns the program that a solution belongs to: the steps of the problem or, for a solution with nodes, a collocation."""
     if solution.control_nodes is None:
         return Shots(stages)
     simpson = len(solution.control_nodes) > stages.steps + 1
@@ -260,7 +265,7 @@ def followed_by(stages: Stages, solution: Solution) -> Transcription:
 
 
 def _has_rows(cost) -> bool:
-    """Whether a cost has numbers that change from knot to knot."""
+    """Returns whether a cost has values that change from knot to knot."""
     found = []
     jax.tree.map(
         lambda part: found.append(isinstance(part, Along)), cost, is_leaf=lambda x: isinstance(x, Along)

@@ -1,4 +1,4 @@
-"""What a motion must keep to: residuals within bounds, and bounds on controls, configurations and velocities."""
+"""Constraints and bounds of a motion: residuals within bounds, and bounds on controls, configurations and velocities."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .driven import driven_dof
 from .residual import Residual, residual_of
 
 
-#: Where a constraint holds: "path", at every knot where a step begins; "end", at the last knot; "all"; or knots by number, -1
-#: being the last.
+#: Knots of a constraint: "path", every knot where a step begins; "end", the last knot; "all"; or indices of knots, -1 for
+#: the last.
 Where: TypeAlias = Literal["path", "end", "all"] | Sequence[int]
 
 
@@ -27,9 +27,9 @@ class Constraint(eqx.Module):
     """A residual r that must be zero, or between `lower` and `upper`.
 
     - `residual`, or a function `(t, state, control) -> numbers`.
-    - `lower`, `upper`: a number or one for each of r's, which may be infinite; a side that is left out is open. With neither,
-      r must be zero: an equality.
-    - `at`: "path" (every knot but the last), "end" (the last one, where there is no control), "all", or knots by number.
+    - `lower`, `upper`: a number or one for each entry of r, which may be infinite. An omitted side has no bound. Without
+      both, r must be zero: an equality.
+    - `at`: "path" (every knot except the last), "end" (the last knot, which has no control), "all", or indices of knots.
 
     >>> goal = rbd.control.Constraint(rbd.control.Position("tool", jnp.array([0.4, 0.0, 0.5])), at="end")
     >>> above = rbd.control.Constraint(lambda t, state, control: state.q[2], lower=0.1)
@@ -54,7 +54,7 @@ class Constraint(eqx.Module):
         if isinstance(at, str):
             if at not in ("path", "end", "all"):
                 raise ValueError(
-                    f"{owner}: at is {at!r}; it is 'path', 'end', 'all', or numbers of knots: [50, -1]"
+                    f"{owner}: at is {at!r}; it must be 'path', 'end', 'all', or indices of knots: [50, -1]"
                 )
             self.at = at  # pyright: ignore[reportAttributeAccessIssue]
         else:
@@ -62,16 +62,16 @@ class Constraint(eqx.Module):
 
     @property
     def equality(self) -> bool:
-        """Whether r must be zero."""
+        """True if r must be zero."""
         return self.lower is None and self.upper is None
 
     def sides(self, size: int, dtype) -> tuple[Float[Array, "size"], Float[Array, "size"]]:
-        """Between which numbers each of r's must be: zeros of an equality, and infinite where a side is open."""
+        """Returns the bounds of each entry of r: zeros for an equality, infinite for an open side."""
         lower, upper = (0.0, 0.0) if self.equality else (-np.inf, np.inf)
         return _side(self.lower, lower, size, dtype), _side(self.upper, upper, size, dtype)
 
     def knots(self, steps: int) -> np.ndarray:
-        """At which of the steps + 1 knots it holds."""
+        """Returns a mask of the steps + 1 knots at which the constraint holds."""
         held = np.zeros(steps + 1, bool)
         if isinstance(self.at, str):
             held[:-1], held[-1] = self.at in ("path", "all"), self.at in ("end", "all")
@@ -90,17 +90,18 @@ def _side(given: Array | None, missing: float, size: int, dtype) -> Float[Array,
         return jnp.full(size, missing, dtype)
     if given.ndim > 1 or (given.ndim and given.shape != (size,)):
         raise ValueError(
-            f"control.Constraint: a bound has shape {given.shape}; it is one number, or one for each of the residual's {size}"
+            f"control.Constraint: a bound has shape {given.shape}; it must be one number, or one for each of the residual's "
+            f"{size}"
         )
     return jnp.broadcast_to(given, (size,)).astype(dtype)
 
 
 class Bounds(eqx.Module):
-    """Bounds on the control and the state of every knot. What is left out has none.
+    """Bounds on the control and the state of every knot. Omitted quantities have no bounds.
 
-    - `control`: a pair `(lower, upper)` for what is decided on (see `Problem`): numbers, or one for each control.
-    - `q`: a pair for the configuration, one number for each entry of q; of joints whose configuration is no vector (balls, free
-      bodies) they must be infinite.
+    - `control`: a pair `(lower, upper)` for the decision variables (see `Problem`): numbers, or one for each control.
+    - `q`: a pair for the configuration, one number for each entry of q. For joints whose configuration is not a vector
+      (balls, free bodies) they must be infinite.
     - `v`: a pair for the velocity.
 
     >>> bounds = rbd.control.Bounds(control=(-20.0, 20.0), q=(jnp.array([-1.0, -jnp.inf]), jnp.array([1.0, jnp.inf])))
@@ -124,8 +125,15 @@ class Bounds(eqx.Module):
         q: bool = True,
         v: bool = True,
     ) -> Bounds:
-        """The limits that a model has: of its joints' positions and velocities, and of what a `Problem` decides on: the ranges of
-        its actuators' controls, or efforts of its joints where it has no actuators or where `actuation` names some.
+        """Returns the limits of a model: of its joints' positions and velocities, and of the controls of a `Problem`.
+
+        The controls are the ranges of the actuators. Without actuators, or with `actuation`, they are the efforts of the
+        joints.
+
+        Args:
+          model: The model.
+          actuation: The driven joints, as for `Problem`.
+          control, q, v: Which limits to include.
 
         >>> print(rbd.control.Bounds.of(rbd.load("arm7")).control[1])
         [120. 120.  90.  90.  20.  20.  20.]
@@ -157,10 +165,10 @@ def _pair(name: str, pair: Any) -> tuple[Array, Array] | None:
 
 
 def _refuse_crossed(owner: str, low: str, lower: Array | None, high: str, upper: Array | None) -> None:
-    """Bounds that cross, or are no numbers."""
+    """Raises a ValueError if bounds cross, or contain NaN."""
     for name, side in ((low, lower), (high, upper)):
         if side is not None and is_known(side) and np.isnan(np.asarray(side)).any():
-            raise ValueError(f"{owner}: {name} is {side}; a bound that is left open is infinite, not NaN")
+            raise ValueError(f"{owner}: {name} is {side}; use infinity for an open bound, not NaN")
     if lower is None or upper is None or not is_known((lower, upper)):
         return
     crossed = np.broadcast_arrays(np.asarray(lower), np.asarray(upper))
@@ -169,5 +177,5 @@ def _refuse_crossed(owner: str, low: str, lower: Array | None, high: str, upper:
         which = f"[{', '.join(map(str, where))}]" if len(where) else ""
         raise ValueError(
             f"{owner}: {low}{which} is {crossed[0][tuple(where)]:g} and {high}{which} is {crossed[1][tuple(where)]:g}: the "
-            "bounds cross, and nothing lies between"
+            "bounds cross"
         )

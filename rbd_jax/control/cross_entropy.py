@@ -1,4 +1,4 @@
-"""The cross-entropy method: samples are drawn anew where the best of the last ones were (Rubinstein 1999, Kobilarov 2012)."""
+"""The cross-entropy method: each iteration samples around the best samples of the last one (Rubinstein 1999, Kobilarov 2012)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from ._sampling import Interpolation, Sampling
 
 
 class CEM(Sampling):
-    """Samples of controls, drawn around the mean of the best of the last ones, and as far apart as these were.
+    """Sampling-based search with the mean and standard deviation of the best samples of the last iteration.
 
-    All that is said of `MPPI` holds: what is drawn, how bounds and constraints are kept, what the solution and its code say. The
-    mean of the next samples is that of the `elites`, and their spread becomes that of these.
+    Samples, bounds, constraints, the solution and its code are as for `MPPI`. The mean of the next samples is the mean of
+    the `elites`, and their spread approaches the spread of the elites.
 
-    **Arguments**
-
-    - `samples`, `max_iterations`: how many motions in each iteration, and of these at most how many.
-    - `elites`: how many of the samples are the best; by default a tenth, and at least two.
-    - `adaptation`: the share by which the spread follows that of the elites in each iteration.
-    - `spread`, `knots`, `interpolation`, `color`, `least_spread`, `penalty`, `tolerance`, `constraint_tolerance`, `key`: as of
-      `MPPI`.
+    Args:
+      samples, max_iterations: Number of motions in each iteration, and maximum number of iterations.
+      elites: Number of best samples; by default a tenth of the samples, and at least two.
+      adaptation: Share by which the spread moves to that of the elites in each iteration.
+      spread, knots, interpolation, color, least_spread, penalty, tolerance, constraint_tolerance, key: As for `MPPI`.
 
     >>> model = rbd.load("cartpole")
     >>> problem = rbd.control.Problem(
@@ -80,7 +78,7 @@ class CEM(Sampling):
         )
         if self.elites > self.samples:
             raise ValueError(
-                f"control.CEM: elites is {self.elites}, and there are only {self.samples} samples to choose them from"
+                f"control.CEM: elites is {self.elites}, and there are only {self.samples} samples"
             )
 
     def weights(self, costs: Float[Array, "samples"]) -> Float[Array, "samples"]:

@@ -1,18 +1,18 @@
-"""Differential dynamic programming, and its form without second derivatives of the dynamics, the iterative LQR.
+"""Differential dynamic programming, and its variant without second derivatives of the dynamics, iterative LQR.
 
-The problem is expanded about a motion, solved by Riccati's recursion with bounds on the controls, and the feedback that comes out
-is rolled out through the dynamics themselves (Mayne 1966; Li & Todorov 2004; bounds: Tassa, Mansard & Todorov 2014). States of a
-guess need not follow on each other: the gaps between them close along with the search (Giftthaler et al. 2018; Mastalli et al.
-2020). All else that a motion must keep to is held by augmented Lagrangians (Conn, Gould & Toint 1991): with r the residual of a
-row, λ its multiplier and ρ its penalty, the cost of the row is
+Each iteration expands the problem about a motion, solves it by Riccati's recursion with bounds on the controls, and rolls
+the resulting feedback out through the dynamics (Mayne 1966; Li & Todorov 2004; bounds: Tassa, Mansard & Todorov 2014). A
+guess may have gaps between the end of a step and the next state. The search closes these gaps as it converges (Giftthaler et
+al. 2018; Mastalli et al. 2020). Augmented Lagrangians handle all other constraints (Conn, Gould & Toint 1991): with r the
+residual of a row, λ its multiplier and ρ its penalty, the cost of the row is
 
     (ρ / 2) ‖z - clip(z, lower, upper)‖²,    z = r + λ / ρ,
 
-and where a minimum under these costs is found, λ ← ρ (z - clip(z)).
+and at a minimum under these costs the update is λ ← ρ (z - clip(z)).
 
-Curvature is that of costs, and of least squares the squares of first derivatives. What that leaves out (steps along their
-costates, constraints along their multipliers, residuals along themselves) is found by differences of first derivatives, when the
-search is slow without it.
+The curvature is that of the costs; least squares contribute only the squares of their first derivatives. The remaining terms
+(steps along their costates, constraints along their multipliers, residuals along themselves) are computed by differences of
+first derivatives when the search is slow without them.
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ from .solution import Solution
 from .solver import Solver, Start
 
 
-#: Shares of a step that are tried, each a half of the one before.
+#: Maximum number of trial shares of a step, each half of the previous share.
 SHARES = 12
-#: What of the promised decrease a step has to keep.
+#: Share of the predicted decrease that an accepted step must achieve.
 KEPT = 1e-4
-#: What is added to the curvature by controls, as a share of it: where that begins, what it grows by, and where it is beyond use.
+#: Regularization, relative to the curvature with respect to controls: smallest nonzero value, growth factor, and maximum.
 LEAST, FACTOR, BEYOND = 1e-6, 10.0, 1e10
-#: With more of it than that, a step promises less than it could.
+#: Regularization above this value notably reduces the predicted decrease of a step.
 SOFT = 1e-3
-#: Multipliers are due after a step, where the next one promises less than this share of what the penalties of what is missed
-#: come to.
+#: Multipliers are updated if the next step promises less than this share of the penalty of the remaining errors.
 SHARE_OF_PENALTY = 0.1
-#: A search is slow if a step promises more than this share of what the one before did.
+#: The search is slow if the predicted decrease exceeds this share of the previous one.
 SLOW = 0.25
-#: The code of a search that goes on.
+#: The code of a search that continues.
 SEARCHING = -1
 
 
 class DDP(Solver):
     """Differential dynamic programming for problems with bounds and constraints.
 
-    From controls, or from states that need not follow on each other (a `Guess` with `states`). The free duration of a problem is
-    part of what is searched for.
+    The search starts from controls, or from states with gaps between them (a `Guess` with `states`). If the duration of the
+    problem is free, the search includes it.
 
-    - `hessian`: "gauss-newton" takes second derivatives of costs alone, and of least squares the squares of first ones (the
-      iterative LQR); "full" in every iteration those of costs, dynamics and constraints, which takes as long as first ones of
-      1 + nx + nu motions; "auto" those only where the search has become slow, and keeps them as long as it is not.
-    - `tolerance`: it has converged where the next step promises to lessen the cost by less than this share of it; by default the
-      precision to the power of two thirds. What the rounding of states makes of the cost is added to it.
-    - `constraint_tolerance`: by how much constraints may be violated; by default 1e-6, in float32 1e-4.
-    - `max_iterations`: how many steps it may take.
-    - `penalty`: where the penalties of constraints begin; by default as much as makes the violation weigh as the cost does.
+    - `hessian`: "gauss-newton" uses second derivatives of the costs only, and for least squares the squares of first
+      derivatives (iterative LQR). "full" uses the second derivatives of costs, dynamics and constraints in every iteration,
+      which takes as long as the first derivatives of 1 + nx + nu motions. "auto" computes these when the search has become
+      slow, and reuses them until it becomes slow again.
+    - `tolerance`: the search has converged if the predicted decrease of the cost is less than this share of the cost; by
+      default the machine precision to the power 2/3. The effect of rounding errors of states on the cost is added to it.
+    - `constraint_tolerance`: largest allowed violation of constraints; by default 1e-6, in float32 1e-4.
+    - `max_iterations`: maximum number of steps.
+    - `penalty`: initial penalty of constraints; by default the violation then costs about ten times as much as the motion.
 
     >>> solver = rbd.control.DDP(max_iterations=50)
     """
@@ -108,7 +108,7 @@ class DDP(Solver):
         return ~ended & ~((search.code == Code.NOT_CONVERGED) & self.spent(search))
 
     def spent(self, search: Carry) -> Bool[Array, ""]:
-        """Whether there were as many iterations as allowed; of turns that take no step there may be more."""
+        """Returns whether the iteration limit is reached. Iterations that take no step have a separate, larger limit."""
         most = self.max_iterations
         return (search.iterations >= most) | (search.turns >= 4 * most + 100)
 
@@ -120,8 +120,7 @@ class DDP(Solver):
 
 
 class Now(NamedTuple):
-    """Where a search is: points and controls, the cost, the rows that are held, and what is left open between the points, if the
-    guess was of points."""
+    """The current motion: points and controls, the cost, the constraint rows, and, for a guess of states, the gaps."""
 
     points: Point
     control: Float[Array, "steps nu"]
@@ -133,7 +132,7 @@ class Now(NamedTuple):
 class Local(NamedTuple):
     """The problem about a motion, in changes z of a point and its control.
 
-    - `ahead`: how points follow on each other. `slope`, `curvature`: of the costs. `rows`: Jacobians of the dense rows.
+    - `ahead`: derivatives of the steps. `slope`, `curvature`: of the costs. `rows`: Jacobians of the dense rows.
     - `end_slope`, `end_curvature`: of the cost of the last point.
     """
 
@@ -146,10 +145,10 @@ class Local(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What the curvatures of `Local` leave out, as it was when last worked out.
+    """The terms that the curvatures of `Local` omit, as last computed.
 
-    - `known`: whether it ever was. `fresh`: whether it was for this motion.
-    - `slow`: how often since then the search was slow.
+    - `known`: whether they were computed at all. `fresh`: whether they were computed for this motion.
+    - `slow`: number of slow iterations since then.
     """
 
     path: Float[Array, "steps z z"]
@@ -160,10 +159,10 @@ class Missing(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """Where to go: a feedback, the change of the length of steps, and what that promises.
+    """A search direction: a feedback, the change of the length of steps, and the predicted decrease.
 
-    - `decrease`: by how much the quadratic model falls along it; `noise`, how exact the cost is.
-    - `slope`, `bend`: the derivatives of the cost along it. The closing of gaps is in the first one.
+    - `decrease`: predicted decrease of the quadratic model. `noise`: rounding error of the cost.
+    - `slope`, `bend`: first and second derivative of the cost along the direction. `slope` includes the closing of gaps.
     - `positive`: whether the model has a minimum.
     """
 
@@ -178,19 +177,20 @@ class Direction(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a search: its code, and whether multipliers are due."""
+    """The state of a search: its code, and whether multipliers are due for an update."""
 
     code: Int[Array, ""]
     update: Bool[Array, ""]
 
 
 class Carry(NamedTuple):
-    """What is handed on from turn to turn.
+    """The state of a search between iterations.
 
-    - `regularization`: how much of each control's own curvature is added to it.
-    - `missing`: what the curvature leaves out, of a search that is to know it.
-    - `gap_weight`: what gaps cost. `promised`: by the last step, with the same multipliers; else infinite.
-    - `iterations`: how many steps were taken, -1 before the guess was looked at; `turns`: how many directions were found.
+    - `regularization`: share of each control's curvature that is added to it.
+    - `missing`: the omitted curvature, or None if the solver does not use it.
+    - `gap_weight`: the cost per unit of gaps. `promised`: predicted decrease of the last step with the same multipliers,
+      else infinite.
+    - `iterations`: number of steps taken, -1 before the guess is evaluated. `turns`: number of directions computed.
     - `gains`: the feedback of the last direction.
     """
 
@@ -208,7 +208,7 @@ class Carry(NamedTuple):
 
 
 class Search:
-    """What happens in a search for the solution of a problem."""
+    """The operations of a search for the solution of a problem."""
 
     def __init__(self, solver: DDP, stages: Stages):
         self.solver, self.stages, self.dtype = solver, stages, stages.dtype
@@ -222,7 +222,7 @@ class Search:
         self.keeping = Keeping(stages, self.expansions)
 
     def begin(self, start: Start) -> Carry:
-        """Before the first turn. Its forward pass rolls the guess out."""
+        """Returns the initial state. The forward pass of the first iteration rolls the guess out."""
         stages, dtype = self.stages, self.dtype
         N, nx, nu = stages.steps, stages.nx, stages.nu
         control = jnp.clip(start.control, self.lower[None], self.upper[None]) if self.boxed else start.control
@@ -254,10 +254,10 @@ class Search:
         )
 
     def turn(self, carry: Carry) -> Carry:
-        """Find a direction; if it is not the end, go along it, and expand about where that leads."""
+        """Computes a direction and, unless the search ends, takes a step along it and expands about the new motion."""
         first, now, held, local = carry.iterations < 0, carry.now, carry.held, carry.local
         found = self.directed(carry)
-        # Nothing is known yet in the first turn, which makes the motion of the guess.
+        # The first iteration only evaluates the motion of the guess, without a direction.
         direction = jax.tree.map(lambda x: jnp.where(first, jnp.zeros_like(x), x), found)
         verdict = self.judged(carry, direction)
         going = first | ((verdict.code == SEARCHING) & direction.positive & ~verdict.update)
@@ -293,15 +293,15 @@ class Search:
             iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
-        # Where only the number of iterations ends it, the search is as it was, and goes on if more are allowed.
+        # If only the iteration limit ends the search, its state stays unchanged, and it can resume with a larger limit.
         paused = carry._replace(gains=direction.K, code=after.code)
         return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
 
     def asked(self, carry: Carry, direction: Direction, taken, verdict: Verdict):
-        """Whether what the curvature leaves out is to be worked out, and how often the search was slow without.
+        """Returns whether to compute the omitted curvature, and the updated counts of slow iterations.
 
-        It takes as long as half as many steps as it has columns. When so many were slow, it is time: whatever comes then, the
-        search takes twice as long at most as if that had been known before.
+        The computation takes as long as half as many steps as it has columns. It is due after that number of slow
+        iterations, so the search takes at most twice as long as with the best choice known in advance.
         """
         missing, going_on = carry.missing, (carry.iterations >= 0) & (verdict.code == SEARCHING)
         if missing is None:
@@ -315,7 +315,7 @@ class Search:
         return asked, missing._replace(slow=jnp.where(asked, 0, count))
 
     def regularized(self, before, first, update, taken, share):
-        """More regularization where a step failed, or was to be had for none, and less where it went well."""
+        """Returns more regularization after a failed or very short step, and less after a long step."""
         more = jnp.maximum(before * FACTOR, LEAST)
         less = jnp.where(before > LEAST, before / FACTOR, 0)
         after = jnp.where(share >= 0.25, less, jnp.where(share < 0.05, more, before))
@@ -324,7 +324,7 @@ class Search:
     # Forward.
 
     def searched(self, carry: Carry, direction: Direction):
-        """The first share of the step that lessens the merit as it should, and where that leads."""
+        """Returns the first share of the step that reduces the merit sufficiently, and the motion there."""
         first = carry.iterations < 0
         before = self.merit(carry.now, carry.held, carry.gap_weight)
         slope = direction.slope
@@ -348,12 +348,12 @@ class Search:
         return taken, share, jax.tree.map(lambda new, old: jnp.where(taken, new, old), now, carry.now)
 
     def merit(self, now: Now, held: Held, gap_weight):
-        """What a step is to lessen."""
+        """Returns the merit function of the line search."""
         merit = now.cost + self.keeping.cost(now.rows, held)
         return merit if now.gaps is None else merit + gap_weight * jnp.sum(jnp.abs(now.gaps))
 
     def forward(self, carry: Carry, direction: Direction, share) -> Now:
-        """The motion under a share of the step and its feedback. In the first turn that of the guess."""
+        """Returns the motion under a share of the step and its feedback; in the first iteration, the motion of the guess."""
         stages, (points, control, *_, gaps) = self.stages, carry.now
         first = carry.iterations < 0
         start = stages.lengthened(stages.first_of(points), share * direction.dt)
@@ -361,7 +361,7 @@ class Search:
         def advance(point, given):
             index, old, after, u, gap, k, K = given
             change = stages.difference(old, point)
-            if gap is None:  # there is no guess of points to differ from
+            if gap is None:  # without guessed points there is no change
                 change = jnp.where(first, 0, change)
             u = u + share * k + matvec(K, change)
             u = jnp.clip(u, self.lower, self.upper) if self.boxed else u
@@ -383,10 +383,10 @@ class Search:
     # Expansion.
 
     def expanded(self, now: Now, held: Held, before: Local, missing: Missing | None, asked):
-        """The problem about where the search is, and what its curvature leaves out: if it is asked for, that of there.
+        """Returns the problem about the current motion and, if `asked`, the omitted curvature there.
 
-        One loop, which looks at the motion itself, and then at those where one number of all stages is displaced. What was
-        known `before` has the shape of what is found.
+        A single loop processes the motion itself, and then the motions with one entry of all stages displaced. `before`, the
+        previous expansion, only provides the shapes of the result.
         """
         if missing is None:
             return self.linearized(now), None
@@ -401,7 +401,7 @@ class Search:
         count = sizes.shape[1]
 
         def slopes(local, costates):
-            """Derivatives of the Lagrangian of each stage, all else being held."""
+            """Returns the derivatives of the Lagrangian of each stage, with multipliers held fixed."""
             dense = keeping.dense
             path = local.slope + jax.vmap(vecmat)(costates[1:], local.ahead)
             path = path + jax.vmap(vecmat)(pressing.path[:, : dense.path], local.rows.path)
@@ -447,7 +447,7 @@ class Search:
         return local, _chosen(asked, now_missing, missing._replace(fresh=jnp.array(False)))
 
     def linearized(self, now: Now) -> Local:
-        """With first derivatives, and of costs second ones; of least squares the squares of first ones."""
+        """Returns the expansion with first derivatives, and second derivatives of costs, Gauss-Newton's for least squares."""
         stages, keeping, expansions = self.stages, self.keeping, self.expansions
 
         def at(index, point, control):
@@ -463,7 +463,7 @@ class Search:
     # Backward.
 
     def directed(self, carry: Carry) -> Direction:
-        """The direction of the exact quadratic model if that has a minimum, else of the one that always has."""
+        """Returns the direction of the exact quadratic model if it has a minimum, else of the Gauss-Newton model."""
         missing, local = carry.missing, carry.local
         if missing is None:
             return self.backward(local, carry.now, carry.held, carry.regularization)
@@ -482,7 +482,7 @@ class Search:
         return lax.while_loop(lambda state: (state[0] >= 0) & ~state[1].positive, attempt, start)[1]
 
     def backward(self, local: Local, now: Now, held: Held, regularization) -> Direction:
-        """The feedback of least cost of the quadratic model, with bounds on the controls."""
+        """Returns the optimal feedback of the quadratic model, with bounds on the controls."""
         stages, keeping, nx, dtype = self.stages, self.keeping, self.stages.nx, self.dtype
         unit = np.eye(stages.nu, dtype=bool)
         path, end = keeping.pressed(now.rows, held, local.rows)
@@ -493,7 +493,7 @@ class Search:
             if keeping.any:
                 slope, curvature = slope + keeping.slope(pressed), curvature + keeping.curvature(pressed)
             ahead, closing = p, jnp.zeros((), dtype)
-            if gap is not None:  # a whole step closes it: the next point moves back by as much
+            if gap is not None:  # a full step closes the gap
                 ahead, closing = p - matvec(P, gap), -jnp.sum(p * gap)
             H = curvature + rowwise(transpose(F), rowwise(P, F))
             h = slope + vecmat(ahead, F)
@@ -527,12 +527,12 @@ class Search:
         return Direction(K, k, dt, decrease, noise, slope, bend, positive & jnp.isfinite(decrease))
 
     def rounding(self, P, p, point: Point):
-        """What the rounding of a point makes of the cost."""
+        """Returns the effect of a point's rounding error on the cost."""
         sizes = self.eps * self.stages.sizes(point)
         return jnp.sum(jnp.abs(p) * sizes + 0.5 * jnp.abs(jnp.diagonal(P)) * sizes**2)
 
     def best_length(self, bend, slope, now, regularization):
-        """The change of the length of steps with which the first stage's value is least, within its bounds."""
+        """Returns the change of the length of steps that minimizes the first stage's value within bounds, and its decrease."""
         shortest, longest = self.stages.step_bounds()
         low, high = shortest - now, longest - now
         span = jnp.maximum(longest - shortest, self.eps * longest)
@@ -543,7 +543,7 @@ class Search:
         return change, -value(change)
 
     def weighed(self, carry: Carry, direction: Direction):
-        """What gaps cost: as much as makes the direction one of descent (Nocedal and Wright 2006)."""
+        """Returns the weight of gaps that makes the direction one of descent (Nocedal and Wright 2006)."""
         if carry.now.gaps is None:
             return carry.gap_weight
         open = jnp.sum(jnp.abs(carry.now.gaps))
@@ -552,20 +552,20 @@ class Search:
         )
         return jnp.where((open > 0) & (needed > carry.gap_weight), 2 * needed, carry.gap_weight)
 
-    # Judgement.
+    # Termination.
 
     def open(self, now: Now) -> Float[Array, ""]:
-        """The most that a step misses the next point."""
+        """Returns the largest gap between a step and the next point."""
         return jnp.zeros((), self.dtype) if now.gaps is None else jnp.max(jnp.abs(now.gaps))
 
     def judged(self, carry: Carry, direction: Direction) -> Verdict:
-        """Whether it has converged, or multipliers are due, or nothing helps any more."""
+        """Returns whether the search has converged or failed, or multipliers are due for an update."""
         now, held, keeping = carry.now, carry.held, self.keeping
         first, stuck = carry.iterations < 0, carry.regularization > BEYOND
         gaps = self.open(now)
         penalty = keeping.missed(now.rows, held) if keeping.any else jnp.zeros((), self.dtype)
         scale = jnp.abs(now.cost) + penalty
-        # Regularization makes steps short, and what they promise little.
+        # Regularization shortens steps and reduces their predicted decrease.
         promised = direction.decrease * (1 + carry.regularization / SOFT)
         below = lambda size: direction.positive & (promised <= size + direction.noise)
         least = self.tolerance * scale
@@ -590,7 +590,7 @@ class Search:
     # The end.
 
     def adjoint(self, local: Local, path: Pressed, end: Pressed):
-        """The multipliers of the steps, and the derivatives of the Lagrangian by the controls: a pass back."""
+        """Returns the multipliers of the steps, and the derivatives of the Lagrangian with respect to the controls."""
         nx, keeping = self.stages.nx, self.keeping
 
         def back(costate, stage):
@@ -604,7 +604,7 @@ class Search:
         return jnp.concatenate([costates, last[None]]), slopes
 
     def finish(self, carry: Carry) -> Solution:
-        """The solution, with the multipliers of the steps and what is left of the derivatives."""
+        """Returns the solution, with the multipliers of the steps and the remaining derivatives."""
         stages, now, held, keeping = self.stages, carry.now, carry.held, self.keeping
         costates, left = self.adjoint(carry.local, *keeping.pressed(now.rows, held, carry.local.rows))
         if self.boxed:
@@ -638,7 +638,7 @@ class Search:
 
 
 def projected(slope, x, lower, upper):
-    """The part of a slope that is not held by bounds."""
+    """Returns the part of a slope that bounds do not balance."""
     slope = jnp.where(x <= lower, jnp.minimum(slope, 0), slope)
     return jnp.where(x >= upper, jnp.maximum(slope, 0), slope)
 

@@ -1,4 +1,4 @@
-"""Differential inverse kinematics: the velocity that tasks ask for, within limits, as a quadratic program."""
+"""Differential inverse kinematics: the velocity that tasks require, within limits, by a quadratic program."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .task import Tasks, kept_rows, moving, spread, tasks_at, wanted_velocity
 
 
 class VelocityCommand(eqx.Module):
-    """A velocity, and whether it was found.
+    """A velocity, and the result code of the solver.
 
-    - `v`: to be held for `dt`: `rbd.integrate(model, q, dt * v)`.
-    - `code`: a `Code`; `INFEASIBLE` if no velocity keeps to limits and constraints.
-    - `missing`: by how much each task's numbers change otherwise than they should, one after the other.
+    - `v`: velocity to hold for `dt`: `rbd.integrate(model, q, dt * v)`.
+    - `code`: a `Code`; `INFEASIBLE` if no velocity satisfies the limits and constraints.
+    - `missing`: the difference of each task's rate of change from the required rate, concatenated.
 
     >>> model = rbd.load("arm7")
     >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=5.0)
@@ -42,7 +42,7 @@ class VelocityCommand(eqx.Module):
 
     @property
     def converged(self) -> Bool[Array, "*batch"]:
-        """Whether it was found."""
+        """True if the solver found the velocity."""
         return self.code == Code.CONVERGED
 
 
@@ -59,28 +59,29 @@ def differential_inverse_kinematics(
     constraint_rate: Any = None,
     time: float | Float[Array, ""] = 0.0,
 ) -> VelocityCommand:
-    """The velocity v with which residuals decay at their rates, as far as limits let them:
+    """Returns the velocity v with which residuals decay at their rates, as closely as limits allow.
 
         minimize    ½ Σ w |J v + ∂e/∂t + rate e|²  +  ½ damping |v|²
-        subject to  lower ≤ q ⊕ dt v ≤ upper,  |v| ≤ velocity_limit,  constraints, loops that stay closed
+        subject to  lower ≤ q ⊕ dt v ≤ upper,  |v| ≤ velocity_limit,  constraints, closed loops
 
-    **Arguments**
+    The function compiles on the first call, and works under `jit` and `vmap`. Derivatives are those of `quadratic_program`.
 
-    - `q`: where the robot is, within its limits.
-    - `tasks`: `Task`s, residuals, or weights times residuals, or a function of time that gives them: targets that move are then
-      followed with their velocity. A residual of velocities, `Velocity(v)`, is asked for as such.
-    - `dt`: for how long the velocity is held; by then nothing is beyond a limit. Rates beyond `1 / dt` overshoot.
-    - `constraints`: what residuals must keep to. An inequality is approached at most at the rate `ṙ ≥ -rate (r - lower)`, an
-      equality is made to hold at that rate.
-    - `bounds`: `Bounds` of q and v; by default the limits of the model.
-    - `hold`: joints that do not move.
-    - `damping`: it decides between velocities that do as well, and slows down what is nearly singular.
-    - `constraint_rate`: in 1/s, by default `1 / dt`: what is violated is mended within one step.
-    - `time`: when that is.
+    Args:
+      model: The model.
+      q: Configuration, within its limits.
+      tasks: `Task`s, residuals, or weights times residuals; or a function of time that returns them, so that the robot
+        follows moving targets with their velocity. A residual of velocities, `Velocity(v)`, is required to vanish directly.
+      dt: Time for which the velocity is held. Nothing passes a limit within this time. Rates beyond `1 / dt` overshoot.
+      constraints: Constraints on residuals. An inequality is approached at most at the rate `ṙ ≥ -rate (r - lower)`; an
+        equality converges at that rate.
+      bounds: `Bounds` of q and v; by default the limits of the model.
+      hold: Joints that do not move.
+      damping: Weight of the velocity. It selects among equally good velocities, and reduces velocities near singularities.
+      constraint_rate: Rate in 1/s; by default `1 / dt`, which corrects violations within one step.
+      time: The current time.
 
-    **Returns** a `VelocityCommand`.
-
-    Compiled for itself; under `jit` and `vmap`, and differentiable, as `quadratic_program` is.
+    Returns:
+      A `VelocityCommand`.
 
     >>> model = rbd.load("arm7")
     >>> q = rbd.neutral(model)
@@ -113,7 +114,7 @@ def differential_inverse_kinematics(
 
 @compiled
 def _commanded(aims: Aims, q, tasks: Tasks, dt, speeds, damping, rate) -> VelocityCommand:
-    """`differential_inverse_kinematics` of arguments that have been checked."""
+    """Computes the command from checked arguments."""
     owner, dtype = "differential_inverse_kinematics", q.dtype
     system, nv = aims.system, aims.model.nv
     state = State(q, jnp.zeros(nv, dtype))
@@ -139,7 +140,7 @@ def _commanded(aims: Aims, q, tasks: Tasks, dt, speeds, damping, rate) -> Veloci
         for empty, parts in zip((none, nothing, nothing), _columns(unequal, 3))
     )
     least, most = aims.room(q)
-    # Where there is no way to keep to both, such as beyond a limit, speeds give way.
+    # If limits of q and v contradict each other, such as beyond a limit of q, limits of q take precedence.
     lower = jnp.minimum(jnp.maximum(least / dt, speeds[0]), most / dt)
     upper = jnp.maximum(jnp.minimum(most / dt, speeds[1]), lower)
     solved = quadratic_program(
@@ -160,5 +161,5 @@ def _commanded(aims: Aims, q, tasks: Tasks, dt, speeds, damping, rate) -> Veloci
 
 
 def _columns(rows, count: int):
-    """Tuples of parts as parts of tuples."""
+    """Transposes a list of tuples; an empty list yields empty columns."""
     return [[row[i] for row in rows] for i in range(count)]

@@ -1,4 +1,4 @@
-"""Which degrees of freedom are driven, where no actuators say so."""
+"""Driven degrees of freedom of models without actuators."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..simulate.controls import Actuation
 
 
 def dof_count(model: Model, joint: str) -> int:
-    """How many degrees of freedom a joint has."""
+    """Returns the number of degrees of freedom of a joint."""
     return len(np.arange(model.nv)[model.v_slice(joint)])
 
 
 def driven(owner: str, model: Simulated, actuation: Actuation | None) -> Actuation | None:
-    """Which joints are driven, if that is not what the model's actuators say, or all of them."""
+    """Returns the driven joints; None if the actuators determine them, or if all joints are driven."""
     if actuation is not None:
         instance(owner, "actuation", actuation, Actuation, "an Actuation: rbd.Actuation(joints=[...])")
         if not isinstance(model, Model):
@@ -32,7 +32,7 @@ def driven(owner: str, model: Simulated, actuation: Actuation | None) -> Actuati
 
 
 def _but_free(owner: str, model: Model) -> Actuation | None:
-    """All joints but those of free bodies; None where there are no such."""
+    """Returns all joints except those of free bodies; None for a model without free bodies."""
     kinds = model.topology.kind_of
     free = [isinstance(model.joints[kind], Free) for kind, _ in kinds]
     if not any(free):
@@ -44,20 +44,20 @@ def _but_free(owner: str, model: Model) -> Actuation | None:
     ]
     if not driven:
         raise ValueError(
-            f"{owner}: nothing drives model {model.name!r}: it has neither actuators nor joints but those of free bodies; attach "
-            "actuators to it, or say what acts: actuation=rbd.Actuation(joints=[...])"
+            f"{owner}: nothing drives model {model.name!r}: it has no actuators, and no joints except those of free bodies. "
+            "Attach actuators, or pass actuation=rbd.Actuation(joints=[...])."
         )
     return Actuation(driven)
 
 
 def driven_dof(model: Model, actuation: Actuation | None) -> np.ndarray:
-    """The degrees of freedom that efforts are decided on for."""
+    """Returns the degrees of freedom whose efforts are decision variables."""
     actuation = driven("control.Bounds.of", model, actuation)
     return np.arange(model.nv) if actuation is None else actuation.dof(model)
 
 
 def driven_joints(owner: str, model: Simulated, actuation: Actuation | None) -> np.ndarray:
-    """The degrees of freedom that generalized forces act on: those of joints that are named, or of all but free bodies."""
+    """Returns the degrees of freedom of the given joints, or of all joints except free bodies."""
     if actuation is None and isinstance(model, Model) and model.nu:
         actuation = _but_free(owner, model)
     else:

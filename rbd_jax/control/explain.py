@@ -1,4 +1,4 @@
-"""A solution in words: how the search ended, and what is violated by how much and where."""
+"""Description of a solution in words: how the search ended, and the violations with their size and place."""
 
 from __future__ import annotations
 
@@ -12,26 +12,32 @@ from .requirements import broken_by, judged
 from .solution import Solution
 
 
-#: So many violations are told of, the worst first.
+#: Maximum number of violations in the text, the largest first.
 TOLD = 5
 
-#: How a search ended.
+#: Description of each code.
 ENDED = {
     Code.CONVERGED: "converged",
-    Code.NOT_CONVERGED: "not converged, as many iterations were made as are allowed",
-    Code.STALLED: "stalled, no step makes it better and it is no minimum",
-    Code.NOT_FINITE: "not finite, the first motion, its cost or their derivatives are no numbers",
+    Code.NOT_CONVERGED: "not converged, the iteration limit was reached",
+    Code.STALLED: "stalled, no step improves it and it is not a minimum",
+    Code.NOT_FINITE: "not finite, the first motion, its cost or their derivatives are not finite",
     Code.INFEASIBLE: (
-        "infeasible, what is violated cannot be made less (a goal is out of reach, or requirements contradict each other)"
+        "infeasible, the violation cannot be reduced (a goal is out of reach, or requirements contradict each other)"
     ),
-    Code.UNBOUNDED: "unbounded, the cost goes down without end",
+    Code.UNBOUNDED: "unbounded, the cost has no lower bound",
 }
 
 
 def explain(problem: Problem, solution: Solution, tolerance: float | None = None) -> str:
-    """How a search ended, in words: the code, the cost, and which constraints and bounds are violated, by how much and where.
+    """Describes how a search ended: the code, the cost, and the violated constraints and bounds with their size and place.
 
-    - `tolerance`: violations that are no larger are not told; by default 1e-6, in float32 1e-4.
+    Args:
+      problem: The problem.
+      solution: A solution of it.
+      tolerance: Violations up to this size are omitted; by default 1e-6, in float32 1e-4.
+
+    Returns:
+      A text with one line for each violation.
 
     >>> model = rbd.load("arm7")
     >>> problem = rbd.control.Problem(
@@ -69,12 +75,12 @@ def explain(problem: Problem, solution: Solution, tolerance: float | None = None
 
 
 def _where_not_finite(solution: Solution) -> str | None:
-    """From when on a motion is not finite, if it is not."""
+    """Returns the first time at which a motion is not finite, in words, or None if it is finite."""
     finite = np.isfinite(np.concatenate([solution.q, solution.v], axis=1)).all(axis=1)
     if finite.all():
         return None
     knot = int(np.argmin(finite))
     return (
-        f"the motion is not finite from {float(solution.t[knot]):.4g} s (knot {knot}) on: begin with controls under which it "
-        "stays near, or take shorter steps"
+        f"the motion is not finite from {float(solution.t[knot]):.4g} s (knot {knot}) on: start from controls that keep it "
+        "bounded, or use shorter steps"
     )

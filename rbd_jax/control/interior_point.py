@@ -1,12 +1,13 @@
-"""A primal-dual interior-point method for programs on stages, after Wächter & Biegler (2006), on Riccati's recursion.
+"""A primal-dual interior-point method for programs on stages, after Wächter & Biegler (2006), with Riccati's recursion.
 
-Rows within bounds get slacks s with a logarithmic barrier of weight μ; steps come from Newton's method on the perturbed
-conditions of a minimum, shortened to stay inside the bounds and until a filter takes them: the cost or what is missed becomes
-less. What is missed by rows is softened by a small dual regularization, so that rows may repeat or depend on each other.
-Multipliers and slacks are eliminated by row, points after by their steps; what is left is a linear-quadratic problem.
+Rows within bounds have slacks s with a logarithmic barrier of weight μ. Steps come from Newton's method on the perturbed
+optimality conditions. They are shortened to stay inside the bounds, and until a filter accepts them because they reduce the
+cost or the infeasibility. A small dual regularization softens the rows, so that rows may repeat or be linearly dependent.
+Multipliers and slacks are eliminated row by row, and next points by their steps. The remaining problem is linear-quadratic.
 
-Where no step is taken the cost is left out, and the squares of what the rows miss are minimized under the same steps and bounds,
-until that has become less. A minimum of these squares which are not zero says that the problem is infeasible.
+If no step is accepted, the method temporarily drops the cost. It minimizes the squared infeasibility of the rows under the
+same steps and bounds until the infeasibility has decreased. A nonzero minimum of these squares shows that the problem is
+infeasible.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from .transcription import Expanded, Transcription, Values, condensed
 
 
 class Multipliers(eqx.Module):
-    """The multipliers of a program on stages, for a cost that is not scaled.
+    """The multipliers of a program on stages, for the unscaled cost.
 
     - `costates`: of the defects, (N, nx).
-    - `rows`: of the rows, (N + 1, m + nx + nw); `low` and `high` of the lower and upper bounds of their slacks.
+    - `rows`: of the rows, (N + 1, m + nx + nw).
+    - `low`, `high`: of the lower and upper bounds of the slacks.
     """
 
     costates: Float[Array, "*batch N nx"]
@@ -47,13 +49,13 @@ class Multipliers(eqx.Module):
 
 
 class InteriorPoint(Solver):
-    """A primal-dual interior-point method; a subclass says how the motion becomes a program: `Shooting` or `Collocation`.
+    """A primal-dual interior-point method. The subclasses `Shooting` and `Collocation` define the program.
 
-    - `tolerance`: of the conditions of a minimum and of what is missed, by default 1e-8, in float32 1e-4.
-    - `max_iterations`: how many steps it may take.
+    - `tolerance`: of the optimality conditions and the infeasibility; by default 1e-8, in float32 1e-4.
+    - `max_iterations`: maximum number of steps.
     - `hessian`: "full", or "gauss-newton": without second derivatives of residuals, steps and constraints.
-    - `barrier`: the weight that the barrier begins with.
-    - `parallel`: linear-quadratic problems by an associative scan, as `lqr` has it: for long horizons on a GPU.
+    - `barrier`: the initial weight of the barrier.
+    - `parallel`: solves the linear-quadratic problems by an associative scan, as `lqr` does: for long horizons on a GPU.
     """
 
     tolerance: float | None
@@ -81,7 +83,7 @@ class InteriorPoint(Solver):
 
     @abc.abstractmethod
     def transcribed(self, stages: Stages) -> Transcription:
-        """The problem as a program on stages."""
+        """Returns the problem as a program on stages."""
 
     def begin(self, stages: Stages, start: Start) -> Progress:
         return self._method(stages).begun(start)
@@ -99,33 +101,33 @@ class InteriorPoint(Solver):
         return Method(self.transcribed(stages), self)
 
 
-# Constants of Wächter & Biegler, with their names there.
+# Constants of Wächter & Biegler, with their names in the paper.
 KAPPA_EPSILON, KAPPA_MU, THETA_MU = 10.0, 0.2, 1.5
 GAMMA_THETA, GAMMA_PHI, DELTA, S_THETA, S_PHI, ETA_PHI = 1e-5, 1e-5, 1.0, 1.1, 2.3, 1e-4
 KAPPA_SIGMA, S_MAX, TAU_MIN = 1e10, 100.0, 0.99
 PUSH = 1e-2
-#: The largest slope of the cost that is left as it is.
+#: Steeper costs are scaled to this largest slope.
 STEEP = 100.0
-#: Where multipliers are known the barrier begins at this share.
+#: Factor on the initial barrier weight for a warm start with multipliers.
 WARM = 1e-3
-#: A step is halved so many times at most.
+#: Maximum number of halvings of a step.
 HALVINGS = 25
-#: So many points are kept out of by the filter.
+#: Number of entries of the filter.
 FILTERED = 64
-#: Primal regularization: the first, the least and the largest; by how much it grows and shrinks.
+#: Primal regularization: first, least and largest value; growth factors at first and later; shrink factor.
 FIRST, LEAST, LARGEST, FASTER, GROWN, SHRUNK = 1e-4, 1e-20, 1e10, 100.0, 8.0, 1 / 3
 
-#: Without the cost much may be undetermined: so much regularization, of the barrier's weight, keeps steps from running away.
+#: Regularization without the cost, relative to the barrier weight. It bounds steps along undetermined directions.
 SOFTLY = 1e-2
-#: A minimum of what is missed is known to this share of it.
+#: Relative tolerance of a minimum of the infeasibility.
 SURELY = 1e-5
 
-#: Not a `Code`: the search goes on.
+#: Not a `Code`: the search continues.
 RUNNING = -1
 
 
 class Place(NamedTuple):
-    """A motion with slacks and multipliers."""
+    """An iterate: a motion with slacks and multipliers."""
 
     points: Any
     inputs: Float[Array, "N nw"]
@@ -137,7 +139,7 @@ class Place(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Pairs of what is missed and what it costs that are not to be come back to."""
+    """Pairs of infeasibility and merit that later iterates must improve on."""
 
     missed: Float[Array, "FILTERED"]
     merit: Float[Array, "FILTERED"]
@@ -156,28 +158,28 @@ class Filter(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What the search carries from one iteration to the next."""
+    """The state of a search between iterations."""
 
     place: Place
     values: Values
     filter: Filter
     mu: Float[Array, ""]
     regular: Float[Array, ""]  # the last primal regularization that was needed
-    soft: Bool[Array, ""]  # whether the cost is left out
+    soft: Bool[Array, ""]  # whether the cost is dropped
     hard: tuple[
         Filter, Float[Array, ""], Float[Array, ""]
-    ]  # filter, μ and what was missed when it was left out
+    ]  # filter, μ and infeasibility when the cost was dropped
     policy: Policy
     stationarity: Float[Array, ""]
     code: Int[Array, ""]
     iteration: Int[Array, ""]
     share: Float[Array, ""]
     scale: Float[Array, ""]  # of the cost
-    most: Float[Array, ""]  # what was missed at first
+    most: Float[Array, ""]  # the initial infeasibility
 
 
 class Direction(NamedTuple):
-    """A step of Newton's method; multipliers as they are after it."""
+    """A step of Newton's method; the multipliers are the values after the step."""
 
     points: Float[Array, "M nx"]
     inputs: Float[Array, "N nw"]
@@ -191,8 +193,11 @@ class Direction(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Reference values of the line search: the barrier parameter, the scale of the cost, and infeasibility (theta) and merit
-    (phi) at the start of the step."""
+    """Reference values of the line search.
+
+    These are the barrier parameter, the scale of the cost, and infeasibility (theta) and merit (phi) at the start of the
+    step.
+    """
 
     mu: Float[Array, ""]
     soft: Bool[Array, ""]
@@ -208,7 +213,7 @@ class Level(NamedTuple):
 
 
 class Method:
-    """The method at work on one program."""
+    """The method for one program."""
 
     def __init__(self, program: Transcription, options: InteriorPoint):
         self.program, self.options, self.dtype = program, options, program.dtype
@@ -223,24 +228,24 @@ class Method:
         self.has_high = jnp.isfinite(self.upper) & ~self.equal
         self.within = self.has_low | self.has_high
         self.held = self.within | self.equal
-        # The box is kept to exactly: a step that has no length cannot be taken.
+        # The box is not softened: bounds such as that of the step length must hold exactly.
         self.softened = jnp.arange(self.lower.shape[1]) < program.m
         self.softened = (self.softened[None] | self.equal).astype(self.dtype)
 
     # Rows.
 
     def gaps(self, slacks):
-        """How far slacks are from their bounds; one where there is none."""
+        """Returns the distances of slacks from their bounds; one without a bound."""
         low = jnp.where(self.has_low, slacks - jnp.where(self.has_low, self.lower, 0), 1)
         high = jnp.where(self.has_high, jnp.where(self.has_high, self.upper, 0) - slacks, 1)
         return low, high
 
     def missing(self, values: Values, slacks):
-        """What rows miss: their values less their slacks."""
+        """Returns the values of rows minus their slacks."""
         return jnp.where(self.held, values.rows - slacks, 0)
 
     def inside(self, rows, mu):
-        """Rows moved into the inside of their bounds, less where the barrier is low; equalities onto their values."""
+        """Returns rows moved inside their bounds, by less for a small barrier; equalities are set to their values."""
         low = jnp.where(self.has_low, self.lower, 0)
         high = jnp.where(self.has_high, self.upper, 0)
         width = jnp.where(self.has_low & self.has_high, high - low, jnp.inf)
@@ -251,29 +256,29 @@ class Method:
         return jnp.where(self.equal, self.lower, rows)
 
     def barrier(self, slacks, mu):
-        """The logarithmic barrier."""
+        """Returns the logarithmic barrier."""
         low, high = self.gaps(slacks)
         logs = jnp.where(self.has_low, jnp.log(low), 0) + jnp.where(self.has_high, jnp.log(high), 0)
         return -mu * jnp.sum(logs)
 
     def pull(self, slacks, mu):
-        """The derivative of the barrier by the slacks."""
+        """Returns the derivative of the barrier with respect to the slacks."""
         low, high = self.gaps(slacks)
         return mu * (jnp.where(self.has_high, 1 / high, 0) - jnp.where(self.has_low, 1 / low, 0))
 
     def pushed(self, expanded: Expanded, pushes):
-        """The derivative of the rows, times their multipliers, by point and input."""
+        """Returns the derivative of the rows with respect to point and input, times their multipliers."""
         m = self.program.m
         return vecmat(pushes[:, :m], expanded.rows) + pushes[:, m:]
 
     def along(self, expanded: Expanded, changes):
-        """The change of rows with points and inputs."""
+        """Returns the change of rows with points and inputs."""
         return jnp.concatenate([matvec(expanded.rows, changes), changes], axis=1)
 
-    # Where it begins.
+    # The start.
 
     def begun(self, start: Start) -> Progress:
-        """Before the first iteration, which evaluates the motion: so that this is not written down twice."""
+        """Returns the state before the first iteration, which evaluates the motion, so that the evaluation compiles once."""
         program, dtype, m = self.program, self.dtype, self.program.m
         N, nx, nw = program.steps, program.nx, program.nw
         zeros = lambda *shape: jnp.zeros(shape, dtype)
@@ -284,7 +289,7 @@ class Method:
         else:
             costates, pushes, below, above = known.costates, known.rows, known.low, known.high
         mu = jnp.asarray(self.options.barrier, dtype) * (1 if known is None else WARM)
-        # Points and inputs that are bounded as they are begin within their bounds.
+        # Directly bounded entries of points and inputs start within their bounds.
         points, inputs = program.begun(start)
         box = program.boxed(points, inputs)
         change = self.inside(jnp.concatenate([zeros(N + 1, m), box], axis=1), mu)[:, m:] - box
@@ -313,20 +318,20 @@ class Method:
         )
 
     def fitting(self, given: Any) -> Multipliers | None:
-        """Multipliers of an earlier solution, if they are of a program like this one."""
+        """Returns multipliers of an earlier solution, if their shapes fit this program."""
         if not isinstance(given, Multipliers):
             return None
         sizes = (self.program.steps, self.program.nx), self.lower.shape
         return given if (given.costates.shape, given.rows.shape) == sizes else None
 
     def first(self, progress: Progress, expanded: Expanded) -> Progress:
-        """After the first iteration, which has evaluated the motion: slacks and multipliers, and the scale of the cost."""
+        """Returns the state after the first iteration: slacks, multipliers, and the scale of the cost."""
         values, mu = progress.values, progress.mu
         slacks = jnp.where(self.held, self.inside(values.rows, mu), 0)
         low, high = self.gaps(slacks)
         steepest = jnp.maximum(_largest(expanded.slope), _largest(expanded.end_slope))
         scale = jnp.where(steepest > STEEP, STEEP / steepest, 1)
-        # Known ones say which bounds act: without them steps make for bounds that give way, and are cut short there.
+        # Given multipliers identify the active bounds. Without them, steps would run towards these bounds and be cut short.
         given = progress.place
         low = jnp.where(self.has_low, jnp.maximum(scale * given.low, mu / low), 0)
         high = jnp.where(self.has_high, jnp.maximum(scale * given.high, mu / high), 0)
@@ -335,7 +340,7 @@ class Method:
         place = progress.place._replace(slacks=slacks, costates=costates, rows=rows, low=low, high=high)
         theta, phi = self.merit(place, values, mu, jnp.zeros((), bool), scale)
         finite = jnp.isfinite(theta) & jnp.isfinite(phi) & jnp.isfinite(steepest)
-        crossed = jnp.any(self.lower > self.upper)  # where they are known they were refused
+        crossed = jnp.any(self.lower > self.upper)  # known bounds were checked before
         return progress._replace(
             place=place,
             code=jnp.where(crossed, Code.INFEASIBLE, jnp.where(finite, RUNNING, Code.NOT_FINITE)).astype(
@@ -345,10 +350,10 @@ class Method:
             most=theta,
         )
 
-    # What is wrong with a place.
+    # Merit and optimality conditions.
 
     def merit(self, place: Place, values: Values, mu, soft, scale):
-        """What is missed, and the cost with the barrier."""
+        """Returns the infeasibility, and the cost with the barrier."""
         missing = self.missing(values, place.slacks)
         defects = jnp.sum(jnp.abs(values.defects))
         squares = 0.5 * jnp.sum((missing * self.softened) ** 2)
@@ -357,7 +362,7 @@ class Method:
         return defects + jnp.sum(jnp.abs(counted)), cost
 
     def conditions(self, place: Place, values: Values, expanded: Expanded, soft, scale):
-        """The slopes of the Lagrangian by points and inputs, and what the rows miss in their own conditions."""
+        """Returns the slopes of the Lagrangian with respect to points and inputs, and the residuals of the rows."""
         program = self.program
         nx, nz = program.nx, program.nz
         scale = jnp.where(soft, 0, scale)
@@ -371,8 +376,10 @@ class Method:
         return by_points, own[:-1, nx:], missing
 
     def error(self, place: Place, values: Values, expanded: Expanded, soft, scale):
-        """The largest fault in the conditions of a minimum, relative to the multipliers, as a function of the weight of a
-        barrier; and the steepest slope."""
+        """Returns the optimality error as a function of the barrier weight, and the steepest slope.
+
+        The error is relative to the size of the multipliers.
+        """
         by_points, by_inputs, missing = self.conditions(place, values, expanded, soft, scale)
         of_slacks = jnp.where(self.within, place.high - place.low - place.rows, 0)
         steepest = jnp.maximum(jnp.maximum(_largest(by_points), _largest(by_inputs)), _largest(of_slacks))
@@ -399,7 +406,7 @@ class Method:
     def direction(
         self, place: Place, values: Values, expanded: Expanded, mu, soft, scale, regular
     ) -> Direction:
-        """The step of Newton's method, with a multiple of the unit matrix added to the second derivatives."""
+        """Returns the Newton step, with a multiple of the unit matrix added to the second derivatives."""
         program = self.program
         nx, nz, m = program.nx, program.nz, program.m
         scale = jnp.where(soft, 0, scale)
@@ -407,7 +414,7 @@ class Method:
         stiff = place.low / low + place.high / high
         missing = self.missing(values, place.slacks)
         pull = self.pull(place.slacks, mu)
-        # Of a row: y⁺ = weight (J δ) + push, from δs = J δ + r - s - give (y⁺ - center) and y⁺ = pull + stiff δs.
+        # For each row: y⁺ = weight (J δ) + push, from δs = J δ + r - s - give (y⁺ - center) and y⁺ = pull + stiff δs.
         give = self.softened * jnp.where(soft, 1, self.dual)
         center = jnp.where(soft, 0, place.rows)
         bounded = jnp.where(self.within, 1 / (1 + stiff * give), 0)
@@ -459,7 +466,7 @@ class Method:
     def convex_direction(
         self, place, values, expanded, mu, soft, scale, last, wanted
     ) -> tuple[Direction, Array]:
-        """The step with the least regularization, of those tried, with which it goes to a minimum."""
+        """Returns the step with the least of the tried regularizations that makes the quadratic model convex."""
         first = jnp.where(last > 0, jnp.maximum(LEAST, SHRUNK * last), FIRST)
         growth = jnp.where(last > 0, GROWN, FASTER)
 
@@ -473,7 +480,7 @@ class Method:
             regular = regular.astype(self.dtype)
             return self.direction(place, values, expanded, mu, soft, scale, regular), regular
 
-        # Not tried yet: so that what is done in the loop is not written down a second time before it.
+        # A placeholder for the first iteration, so that the loop body compiles once.
         untried = jax.tree.map(
             lambda like: jnp.zeros(like.shape, like.dtype),
             jax.eval_shape(regularized, (None, jnp.zeros((), self.dtype)))[0],
@@ -482,7 +489,7 @@ class Method:
         return direction, jnp.where(regular > 0, regular, last)
 
     def moved(self, place: Place, direction: Direction, share) -> Place:
-        """A place after a share of a step, with the multipliers that it had."""
+        """Returns the iterate after a share of a step, with unchanged multipliers."""
         points = jax.vmap(self.program.move)(place.points, share * direction.points)
         return place._replace(
             points=points,
@@ -491,12 +498,12 @@ class Method:
         )
 
     def longest(self, gaps, changes, tau):
-        """The largest share of a step that leaves gaps of `1 - tau` of what they are."""
+        """Returns the largest share of a step that leaves at least `1 - tau` of each gap."""
         shares = jnp.where(changes < 0, -tau * gaps / jnp.where(changes < 0, changes, 1), 1)
         return jnp.minimum(1, jnp.min(shares, initial=1.0))
 
     def descent(self, place: Place, values, expanded, direction: Direction, mu, soft, scale):
-        """The derivative of the cost with the barrier along a step."""
+        """Returns the derivative of the cost with the barrier along a step."""
         program = self.program
         x, w = direction.points, direction.inputs
         z = jnp.concatenate([x[:-1], w, x[1:]], axis=1)
@@ -507,7 +514,7 @@ class Method:
         return jnp.where(soft, squares, cost) + jnp.sum(self.pull(place.slacks, mu) * direction.slacks)
 
     def iterate(self, progress: Progress) -> Progress:
-        """One iteration."""
+        """Performs one iteration."""
         program, options, scale, most = self.program, self.options, progress.scale, progress.most
         place, values, soft = progress.place, progress.values, progress.soft
         m, first = program.m, progress.iteration < 0
@@ -631,7 +638,7 @@ class Method:
         return lax.while_loop(again, shorter, start)[:5]
 
     def kept_near(self, place: Place, mu) -> Place:
-        """Multipliers of slacks kept near what the barrier says, within a large factor."""
+        """Returns multipliers of slacks clipped to within a large factor of the barrier's values."""
         low, high = self.gaps(place.slacks)
         near = lambda z, gap: jnp.clip(z, mu / (KAPPA_SIGMA * gap), KAPPA_SIGMA * mu / gap)
         return place._replace(
@@ -640,7 +647,7 @@ class Method:
         )
 
     def with_or_without_cost(self, progress: Progress, stuck, scale, theta, phi) -> Progress:
-        """Where no step was taken the cost is left out; it counts again once less is missed."""
+        """Drops the cost if no step was accepted, and restores it once the infeasibility has decreased."""
         place, values, soft = progress.place, progress.values, progress.soft
         missing = self.missing(values, place.slacks)
         filter, mu, missed = progress.hard
@@ -664,7 +671,7 @@ class Method:
         )
 
     def solution(self, end: Progress) -> Solution:
-        """What a search came to, as a solution of the problem."""
+        """Returns the solution of the problem at the end of a search."""
         program, place, values, scale = self.program, end.place, end.values, end.scale
         stages, points = program.stages, program.states(place.points)
         control, nodes = program.controls(place.points, place.inputs)
@@ -692,7 +699,10 @@ class Method:
 
 
 def solved(quadratic: LinearQuadratic, free, parallel: bool) -> tuple[Array, Array, Policy, Array]:
-    """The changes of points and inputs of least cost, those of the first point where free, and whether there is a minimum."""
+    """Returns the optimal changes of points and inputs, the policy, and whether a minimum exists.
+
+    Free entries of the first point are optimized, too.
+    """
     policy = (parallel_riccati if parallel else riccati)(quadratic)
     first, positive = jnp.zeros_like(policy.p[0]), policy.positive
     if free.any():
@@ -713,7 +723,7 @@ def _where(condition, yes, no):
 
 
 def positive(owner: str, name: str, value):
-    """A positive number, as it was given."""
+    """Checks that a number is positive, and returns it unchanged."""
     if is_known(value) and not 0 < value < np.inf:
         raise ValueError(f"{owner}: {name} is {value!r}; it is a positive number")
     return value

@@ -1,8 +1,8 @@
-"""Inverse kinematics: configurations in which residuals vanish, or are as small as limits and constraints let them be.
+"""Inverse kinematics: configurations at which residuals vanish, or are as small as limits and constraints allow.
 
-Damped Gauss–Newton steps (Levenberg and Marquardt) on the tangent space, each within the limits of the joints, from many starts.
-What cannot be reached is gone as near to as possible, and what is left free is used for what else is wanted, both by Newton's
-method with an augmented Lagrangian.
+The search takes damped Gauss-Newton steps (Levenberg-Marquardt) on the tangent space, within the limits of the joints, from
+many starts. Newton's method with an augmented Lagrangian then finds the nearest point to unreachable targets, or minimizes
+secondary costs within the remaining freedom.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from .constraint import Bounds, Constraint
 from .residual import Cost, Residual, residual_of
 
 
-#: What is asked for: residuals, weights times residuals, or functions `(t, state, control) -> numbers`.
+#: Targets: residuals, weights times residuals, or functions `(t, state, control) -> numbers`.
 Asked: TypeAlias = Sequence[Cost | Residual | Callable[..., Any]] | Cost | Residual
 
 
 class InverseKinematics(eqx.Module):
-    """A configuration found, and how near it comes to what was asked.
+    """The result of `inverse_kinematics`: a configuration, and the remaining errors.
 
     - `q`: within the limits.
-    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it
-      gets.
-    - `error`: the largest of the targets' numbers (m, rad), whatever their weights; `errors`: of each target.
-    - `violation`: the most by which a constraint is broken, closures of loops included.
-    - `stationarity`: the most by which the derivative of what was minimized last is not zero, along what can still move.
-    - `iterations`: how many times the residuals were linearized, all starts together; `start`: from which of them it was found.
+    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as
+      possible.
+    - `error`: the largest entry of the targets (m, rad), without weights; `errors`: the largest entry of each target.
+    - `violation`: the largest violation of a constraint, including closures of loops.
+    - `stationarity`: the largest derivative of the last objective along directions that can still move.
+    - `iterations`: number of linearizations of the residuals, of all starts together.
+    - `start`: the index of the start that led to q.
 
     >>> model = rbd.load("double_pendulum")
     >>> found = rbd.control.inverse_kinematics(model, [rbd.control.Position("lower", (0.0, 0.0, -5.0))])  # out of reach
@@ -68,7 +69,7 @@ class InverseKinematics(eqx.Module):
 
     @property
     def converged(self) -> Bool[Array, "*batch"]:
-        """Whether all targets are reached."""
+        """True if all targets are reached."""
         return self.code == Code.CONVERGED
 
 
@@ -88,33 +89,36 @@ def inverse_kinematics(
     max_steps: SupportsIndex = 50,
     time: float | Float[Array, ""] = 0.0,
 ) -> InverseKinematics:
-    """A configuration in which the targets are zero; if there is none, where `½ Σ w r²` of them is least.
+    """Returns a configuration at which the targets are zero or, if they are out of reach, `½ Σ w r²` is least.
 
-    Within limits, with constraints kept and loops closed. It is searched for from one start after the other until all targets
-    and constraints are met to the tolerance, so that weights count only where they cannot be. Where `secondary` costs are given,
-    what is left free is then moved to where these are least; where targets are out of reach, to the nearest point, and among
-    several of these to the one that `secondary` prefers.
+    The result is within limits, satisfies the constraints, and closes the loops. The search proceeds from start to start
+    until all targets and constraints hold to the tolerance, so weights matter only for unreachable targets. With `secondary`
+    costs, the remaining freedom minimizes them. For unreachable targets the result is the nearest point, and `secondary`
+    selects among several.
 
-    **Arguments**
+    The function compiles on the first call, and works under `jit` and `vmap`. Derivatives of q with respect to the data of
+    targets, constraints and bounds are those of the conditions that q satisfies. They are the least change along
+    undetermined directions, and keep entries at limits there.
 
-    - `targets`: residuals, or weights times residuals: `[Pose("tool", frame)]`, `[Position("left", a), 10 * Pointing(...)]`.
-    - `q`: where the first search starts, by default in the middle of the limits. What is found is near it if it can be reached
-      from there, and the next ones, from random configurations, are not needed then.
-    - `constraints`: what holds whatever the targets are: `Constraint(Clearance(), lower=0.02)` keeps shapes two centimetres
-      apart, the robot's own among them.
-    - `secondary`: residuals whose squares choose among all that reach the targets: `[Posture()]`.
-    - `bounds`: `Bounds` of q; by default the limits of the model.
-    - `hold`: joints that stay where `q` has them.
-    - `starts`: from how many configurations to search at most. `at_once`: so many at the same time, by default one after the
-      other on a CPU and all together elsewhere. `key`: what they are drawn by.
-    - `tolerance`: how much of a target or a constraint counts as zero, in m and rad: 1e-8, in single precision 1e-5.
-    - `max_steps`: of each search.
-    - `time`: what residuals that depend on it are asked with.
+    Args:
+      model: The model.
+      targets: Residuals, or weights times residuals: `[Pose("tool", frame)]`, `[Position("left", a), 10 * Pointing(...)]`.
+      q: First start, by default the middle of the limits. If the targets can be reached from it, the result is near it, and
+        the random other starts are not used.
+      constraints: Conditions that hold in any case: `Constraint(Clearance(), lower=0.02)` keeps shapes two centimeters
+        apart, including those of the robot itself.
+      secondary: Residuals whose squares select among the configurations that reach the targets: `[Posture()]`.
+      bounds: `Bounds` of q; by default the limits of the model.
+      hold: Joints that keep their values of `q`.
+      starts: Maximum number of starts.
+      at_once: Number of starts that are searched in parallel; by default one on a CPU and all elsewhere.
+      key: Random key of the starts.
+      tolerance: Size up to which a target or constraint counts as zero, in m and rad: 1e-8, in single precision 1e-5.
+      max_steps: Maximum number of steps of each start.
+      time: The time for residuals that depend on it.
 
-    **Returns** an `InverseKinematics`: look at its `code`.
-
-    Compiled for itself; under `jit` and `vmap`. Derivatives of q by the numbers of targets, constraints and bounds are those of
-    the conditions it meets: the least change where something is left free; what is at a limit stays there.
+    Returns:
+      An `InverseKinematics`. Check its `code`.
 
     >>> model = rbd.load("arm7")
     >>> target = rbd.Transform.from_xyz_rpy((0.5, 0.2, 0.4), (0.0, np.pi, 0.0))
@@ -186,7 +190,7 @@ def _costs(owner: str, name: str, given) -> tuple[Cost, ...]:
 
 
 class _Outcome(NamedTuple):
-    """Where the search ended, and what came after it."""
+    """The result of the search and the refinement."""
 
     q: Float[Array, "nq"]
     code: Int[Array, ""]
@@ -206,9 +210,9 @@ def _solved(
     at_once: int,
     max_steps: int,
 ) -> InverseKinematics:
-    """`inverse_kinematics` of arguments that have been checked."""
+    """Computes the result from checked arguments."""
     rows, still = aims.rows(), jnp.zeros(aims.model.nv, q.dtype)
-    # What is referred to becomes arguments, so that what is found can be differentiated by it.
+    # Closed-over values become arguments, so that the result can be differentiated with respect to them.
     known, constants = jax.closure_convert(lambda q, step: aims.at(q, step), q, still)
     impl = jax.random.key_impl(key)
     bare = replace(aims, targets=(), constraints=(), secondary=())
@@ -256,7 +260,7 @@ def _solved(
 
 
 def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
-    """The search, and where it has not reached its end or leaves something to choose, what follows."""
+    """Runs the search, and refines its result if targets are out of reach or secondary costs are given."""
     at, rows, tolerance = search.at, search.rows, search.tolerance
     first = search.run(still, at_once)
     reached, local = first.reached, at(first.q, still)
@@ -273,7 +277,7 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
 
     if rows.secondary.stop > rows.secondary.start:
         end = settle()
-        # A choice that loses what was reached leaves it.
+        # Keep the result of the search if the refinement violates its targets.
         kept = ~reached | (end.broken <= tolerance)
         end = end._replace(q=jnp.where(kept, end.q, first.q), stationary=end.stationary & kept)
     else:
@@ -284,7 +288,7 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
 
 
 def drawn(bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:
-    """Where a search starts: at first in the configuration given, then in random ones; what is held stays as given."""
+    """Returns a start: the given configuration for index 0, else a random one. Held joints keep their given values."""
     model, lower, upper = bare.model, bare.lower, bare.upper
     key, own = jax.random.split(jax.random.fold_in(key, start))
     if isinstance(model, Model):

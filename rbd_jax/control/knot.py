@@ -1,4 +1,4 @@
-"""A knot of a motion: the point in time that costs and constraints are asked about."""
+"""A knot of a motion: the point in time at which costs and constraints are evaluated."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..simulate.system import System
 
 
 class Knot:
-    """Where a motion is at the start of one of its steps, or at its end.
+    """The state of a motion at the start of one of its steps, or at its end.
 
-    - `index`: the number of the knot, from 0 to the number of steps.
-    - `time`, `state`: when, and in which state.
-    - `control`: what is decided on for the step that begins here, see `Problem`; None at the last knot, where none begins.
-    - `system`: what moves, and `motion`, its bodies in motion.
+    - `index`: the index of the knot, from 0 to the number of steps.
+    - `time`, `state`: the time and the state.
+    - `control`: the decision variables of the step that begins here, see `Problem`. The last knot has no control.
+    - `system`: the system. `motion`: its bodies in motion.
 
     >>> model = rbd.load("double_pendulum")
     >>> system = rbd.simulate.system_of(model, jnp.zeros(2))
@@ -44,47 +44,47 @@ class Knot:
 
     @property
     def control(self) -> Float[Array, "nu"]:
-        """What is decided on for the step that begins here."""
+        """The decision variables of the step that begins here."""
         if self._control is None:
             raise ValueError(
-                "control.Problem: something asks for the control at the last knot, where no step begins; leave it out of "
-                "`terminal`, and of constraints `at` the end"
+                "control.Problem: a function requires the control at the last knot, where no step begins. Remove it from "
+                "`terminal`, and from constraints `at` the end."
             )
         return self._control
 
     @property
     def has_control(self) -> bool:
-        """Whether a step begins here."""
+        """True if a step begins here."""
         return self._control is not None
 
     @property
     def model(self) -> Simulated:
-        """The model that moves."""
+        """The model."""
         return self.system.simulated
 
     @property
     def flat(self) -> bool:
-        """Whether configurations are moved by adding to them, all of them."""
+        """True if all configurations change by addition."""
         model = self.model
         return not isinstance(model, Model) or all(joint.flat for joint in model.joints)
 
     @property
     def neutral(self) -> Float[Array, "nq"]:
-        """The neutral configuration; of a reduced model, its variables at zero."""
+        """The neutral configuration; for a reduced model, zero variables."""
         model, q = self.model, self.state.q
         return neutral(model).astype(q.dtype) if isinstance(model, Model) else jnp.zeros_like(q)
 
     def of_joints(self, values: Float[Array, "nv"], joints: Sequence[str] | None) -> Float[Array, "k"]:
-        """Those entries of values for each degree of freedom that are some joints', all if None."""
+        """Returns the entries of values that belong to some joints, or all values if `joints` is `None`."""
         return values if joints is None else gather(values, self.system.dof(joints))
 
     def moved(self, step: Float[Array, "nv"]) -> Knot:
-        """The same with the configuration moved: `q ⊕ step`."""
+        """Returns the knot with the configuration `q ⊕ step`."""
         state = State(self.system.move(self.state.q, step), self.state.v, self.state.own)
         return Knot(self.system, self.index, self.time, state, self._control)
 
     def along(self, jacobian: Float[Array, "k nv"]) -> Float[Array, "k n"]:
-        """The Jacobian of something on the tree as one by what moves: the variables, of a reduced model."""
+        """Returns a Jacobian on the tree with respect to the model's velocities, for a reduced model its variables."""
         if isinstance(self.model, Model):
             return jacobian
         return matmul(jacobian, self.model.at(self.state.q, self.state.v).jacobian)

@@ -1,9 +1,9 @@
-"""The linear-quadratic regulator: what solvers of optimal control solve in each iteration, and a public function of its own.
+"""The linear-quadratic regulator: the subproblem of optimal-control solvers, and a public function.
 
     minimize    Σ ½ [x; u]ᵀ [Q Sᵀ; S R] [x; u] + qᵀ x + rᵀ u  +  ½ x_Nᵀ Q_N x_N + q_Nᵀ x_N
     subject to  x_{k+1} = A x_k + B u_k + c
 
-By Riccati's recursion from the end, `V_k(x) = ½ xᵀ P_k x + p_kᵀ x`, and a pass forward.
+The solution uses Riccati's recursion from the end, `V_k(x) = ½ xᵀ P_k x + p_kᵀ x`, and a forward pass.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .._core.array import floating, matmul, matvec, transpose, vecmat
 
 
 class LinearQuadratic(eqx.Module):
-    """The numbers of a linear-quadratic problem of N steps.
+    """The data of a linear-quadratic problem of N steps.
 
     - `A`, `B`, `c`: of the steps, (N, nx, nx), (N, nx, nu), (N, nx).
     - `Q`, `q`: of the states, (N + 1, nx, nx), (N + 1, nx); the last rows are of the end.
     - `R`, `S`, `r`: of the controls, (N, nu, nu), (N, nu, nx), (N, nu).
 
-    Each may be given without its first axis, if it is the same for all steps; their number is then `steps`. What is left out is
-    zero. `end` is what takes the place of the last Q.
+    Each may be given without its first axis if it is the same for all steps; `steps` is then their number. Omitted data are
+    zero. `end` replaces the last Q.
 
     >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
     >>> problem = rbd.control.LinearQuadratic(A, B, Q=jnp.eye(2), R=jnp.eye(1), end=10 * jnp.eye(2), steps=100)
@@ -58,7 +58,7 @@ class LinearQuadratic(eqx.Module):
         steps: int | None = None,
     ):
         owner = "control.LinearQuadratic"
-        # name: what is given, how many axes a step of it has, and how many rows more than steps
+        # name: the given value, the number of axes of one step, and the number of rows beyond the number of steps
         kinds = {"A": (A, 2, 0), "B": (B, 2, 0), "Q": (Q, 2, 1), "R": (R, 2, 0), "c": (c, 1, 0)}
         kinds |= {"q": (q, 1, 1), "S": (S, 2, 0), "r": (r, 1, 0), "end": (end, 2, None)}
         arrays = {name: floating(given) for name, (given, _, _) in kinds.items() if given is not None}
@@ -68,7 +68,7 @@ class LinearQuadratic(eqx.Module):
             if array.ndim == axes + 1 and more is not None and steps is None:
                 steps = len(array) - more
         if steps is None:
-            raise ValueError(f"{owner}: nothing says how many steps there are; steps=100")
+            raise ValueError(f"{owner}: the number of steps is missing. Pass steps=100.")
         nx, nu = self._sizes(owner, arrays["A"], arrays["B"])
         sizes = {"A": (nx, nx), "B": (nx, nu), "c": (nx,), "Q": (nx, nx), "q": (nx,)}
         sizes |= {"R": (nu, nu), "S": (nu, nx), "r": (nu,), "end": (nx, nx)}
@@ -108,7 +108,8 @@ class Policy(eqx.Module):
 
     - `K`, `k`: (N, nu, nx), (N, nu).
     - `P`, `p`: (N + 1, nx, nx), (N + 1, nx).
-    - `positive`: whether the second derivative by the control of every stage was positive definite; if not, there is no minimum.
+    - `positive`: whether the second derivative with respect to the control of every stage was positive definite. Otherwise
+      no minimum exists.
 
     >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
     >>> policy = rbd.control.lqr(rbd.control.LinearQuadratic(A, B, Q=jnp.eye(2), R=jnp.eye(1), steps=100))
@@ -126,9 +127,9 @@ class Policy(eqx.Module):
 def solved(
     matrix: Float[Array, "m m"], columns: Float[Array, "m k"], least: Float[Array, ""] | float = 0.0
 ) -> tuple[Float[Array, "m k"], Bool[Array, ""]]:
-    """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were greater than the `least`.
+    """Returns `A⁻¹ X` of a positive definite A by Gauss-Jordan elimination, and whether all pivots exceeded `least`.
 
-    One loop without a call out of it, see `solve_positive`.
+    The elimination is a single loop without calls out of it, see `solve_positive`.
     """
     size = matrix.shape[0]
     places = np.arange(size, dtype=np.int32)
@@ -147,7 +148,7 @@ def solved(
     return rows[:, size:], positive
 
 
-#: So often the bounds that act may change in the search for the least of a stage.
+#: Maximum number of changes of the active bounds in the minimization of a stage.
 CHANGES = 30
 
 
@@ -157,10 +158,11 @@ def minimized(
     ux: Float[Array, "nu nx"],
     limits: tuple[Float[Array, "nu"], Float[Array, "nu"]] | None = None,
 ) -> tuple[Float[Array, "nu"], Float[Array, "nu nx"], Bool[Array, ""]]:
-    """The k that minimizes `½ kᵀ uu k + uᵀ k` within limits, how it changes with x, K, and whether `uu` is positive definite.
+    """Returns the k that minimizes `½ kᵀ uu k + uᵀ k` within limits, its feedback K, and whether `uu` is positive definite.
 
-    Within limits by projected Newton steps (Bertsekas 1982; Tassa, Mansard & Todorov 2014): those numbers whose slope pushes them
-    against a limit stay there, the others take a Newton step that is cut off at the limits, as long as that helps.
+    With limits the method takes projected Newton steps (Bertsekas 1982; Tassa, Mansard & Todorov 2014). Entries at a limit
+    whose slope points outwards stay there. The others take a Newton step that is clipped to the limits, until the slope
+    vanishes.
     """
     if limits is None:
         both, positive = solved(uu, jnp.concatenate([u[:, None], ux], axis=1))
@@ -209,7 +211,7 @@ def minimized(
 
 
 def riccati(problem: LinearQuadratic) -> Policy:
-    """The feedback of least cost, stage by stage from the end."""
+    """Returns the optimal feedback, stage by stage from the end."""
     eps = float(jnp.finfo(problem.A.dtype).eps)
 
     def back(value, stage):
@@ -218,7 +220,7 @@ def riccati(problem: LinearQuadratic) -> Policy:
         ahead = p + matvec(P, c)
         PA, PB = matmul(P, A), matmul(P, B)
         uu, ux, u = R + matmul(transpose(B), PB), S + matmul(transpose(B), PA), r + vecmat(ahead, B)
-        # What is less than this is rounding of what was added up.
+        # Smaller pivots are rounding errors of the sum.
         size = jnp.max(jnp.abs(R), initial=0) + jnp.max(jnp.abs(P)) * jnp.max(jnp.abs(B), initial=0) ** 2
         both, positive = solved(uu, jnp.concatenate([ux, u[:, None]], axis=1), 10 * eps * size)
         K, k = -both[:, :-1], -both[:, -1]
@@ -246,7 +248,7 @@ def riccati(problem: LinearQuadratic) -> Policy:
 def followed(
     problem: LinearQuadratic, policy: Policy, start: Float[Array, "nx"]
 ) -> tuple[Float[Array, "M nx"], Float[Array, "N nu"]]:
-    """States and controls under a feedback, from a first state."""
+    """Returns states and controls under a feedback, from a first state."""
 
     def ahead(x, stage):
         A, B, c, K, k = stage
@@ -259,7 +261,7 @@ def followed(
 
 
 def in_common(owner: str, **given: Any) -> list[Array]:
-    """The matrices of one step in a common precision; those that are None are zero."""
+    """Returns the matrices of one step in a common precision; those that are `None` become zero."""
     arrays = {name: floating(one) for name, one in given.items() if one is not None}
     dtype = functools.reduce(jnp.promote_types, [array.dtype for array in arrays.values()])
     nx, nu = (arrays[name].shape[-1] if arrays[name].ndim else 0 for name in "AB")

@@ -1,4 +1,4 @@
-"""Model predictive path integral control: samples count by the exponential of what they cost (Williams et al. 2017)."""
+"""Model predictive path integral control: the weight of a sample is the exponential of its cost (Williams et al. 2017)."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from .._core.arguments import number
 from ._sampling import Interpolation, Sampling, _median
 
 
-#: The temperature where none is given: such a share of what half of the samples cost more than the best one.
+#: Default temperature, as a share of the difference of the median cost from the least cost of the samples.
 COLD = 0.1
 
 
 class MPPI(Sampling):
-    """Samples of controls, averaged with weights `exp(-(J - J_least) / temperature)` of their costs J.
+    """Sampling-based search that averages controls with weights `exp(-(J - J_least) / temperature)` of their costs J.
 
-    Nothing is differentiated: for costs that jump, for rigid contact, for many samples on a GPU. In each iteration `samples`
-    motions are rolled out (`batch_map`), under controls `clip(mean + W ε)` drawn around the mean; the mean moves to their
-    average. Those that fail count for nothing.
+    The search uses no derivatives: it suits discontinuous costs, rigid contact, and many samples on a GPU. Each iteration
+    rolls out `samples` motions (`batch_map`), under controls `clip(mean + W ε)` around the mean. The mean then moves to
+    their weighted average. Failed samples have weight zero.
 
-    Bounds of controls are kept exactly: what is drawn is cut off there. Constraints and bounds of states are penalized by what
-    they are broken by, `penalty` times the sum over all knots, and `Solution.violation` is by how much they were in the end. The
-    duration cannot be free.
+    Bounds of controls hold exactly, by clipping. Constraints and bounds of states are penalized: the penalty is `penalty`
+    times the sum of the violations over all knots. `Solution.violation` is the remaining violation. The duration cannot be
+    free.
 
-    The solution is the best of all motions that were tried, and the last mean. Its `code` is `CONVERGED` if samples no
-    longer differ: half of the last ones cost no more than `tolerance` beyond the best of them, as a share of the cost, and the
-    violation is at most `constraint_tolerance`. That is a minimum as far as samples can tell, not a proof of one. Else
-    it is `NOT_CONVERGED`, or `NOT_FINITE` where every motion failed. `stationarity` is by how much they differ, in units of the
-    cost; there are no `gains` and no `costates`.
+    The solution is the best of all evaluated motions and the last mean. Its `code` is `CONVERGED` if samples no longer
+    differ: the median of the last costs exceeds the least cost by at most the share `tolerance` of it, and the violation is
+    at most `constraint_tolerance`. Convergence suggests a minimum, but does not prove it. Otherwise the code is
+    `NOT_CONVERGED`, or `NOT_FINITE` if every motion failed. `stationarity` is the difference of these costs; `gains` and
+    `costates` are `None`.
 
-    **Arguments**
-
-    - `samples`, `max_iterations`: how many motions in each iteration, and of these at most how many.
-    - `spread`: the standard deviation of samples, a number or one for each control; by default a quarter of what lies between
-      the bounds of the controls.
-    - `temperature`: in units of the cost: the lower, the fewer samples count. By default a tenth of what half of the
-      samples cost more than the best one, in every iteration anew.
-    - `knots`: through so many knots goes the change of a control, and each is drawn: fewer make smooth motions, and a shorter
-      search. By default every step has its own.
-    - `interpolation`: between knots: "zero-order", "linear" or "cubic".
-    - `color`: the exponent β of the noise along time, whose power falls as f^-β: 0 is white, 2 wanders about.
-    - `adaptation`: the share by which in each iteration the spread follows that of the samples as they are weighted; with zero
-      it stays.
-    - `least_spread`: the spread does not become less than this share of what it was.
-    - `penalty`: the cost of a unit of violation.
-    - `key`: a random key or a seed. The same key gives the same solution, but from a guess that is a solution by samples
-      itself, the search goes on with other samples.
+    Args:
+      samples, max_iterations: Number of motions in each iteration, and maximum number of iterations.
+      spread: Standard deviation of samples, a number or one for each control; by default a quarter of the distance between
+        the bounds of the controls.
+      temperature: In units of the cost; a lower temperature concentrates the weights on fewer samples. By default a tenth of
+        the difference of the median cost from the least cost, recomputed in each iteration.
+      knots: Number of knots of the change of a control, each with random values. Fewer knots give smoother motions and a
+        shorter search. By default every step is a knot.
+      interpolation: Between knots: "zero-order", "linear" or "cubic".
+      color: The exponent β of the noise along time, whose power is proportional to f^-β: 0 is white noise, 2 a random walk.
+      adaptation: Share by which the spread moves to that of the weighted samples in each iteration; zero keeps it constant.
+      least_spread: Lower limit of the spread, as a share of its initial value.
+      penalty: The cost of a unit of violation.
+      tolerance, constraint_tolerance: Tolerances of convergence, see above.
+      key: A random key or a seed. The same key gives the same solution. If the guess is a solution of a sampling-based
+        solver, the search continues with new samples.
 
     >>> model = rbd.load("pendulum")
     >>> problem = rbd.control.Problem(
@@ -108,6 +107,6 @@ class MPPI(Sampling):
             temperature = COLD * (_median(costs) - least)
         else:
             temperature = self.temperature.astype(costs.dtype)
-        # All alike: all count.
+        # Equal costs give equal weights.
         above = costs - least
         return jnp.exp(-above / jnp.where(temperature > 0, temperature, 1))

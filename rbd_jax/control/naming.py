@@ -1,4 +1,4 @@
-"""What the numbers of a state are called, for people."""
+"""Names of the entries of a state, for messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..simulate import Simulated
 
 
 def dof_names(model: Simulated) -> tuple[str, ...]:
-    """A name for each degree of freedom: its joint's, with a number where that has several; of reduced models, variables."""
+    """Returns a name for each degree of freedom: its joint, with an index if the joint has several; or a variable."""
     return _names(model, "v", "")
 
 
 def configuration_names(model: Simulated) -> tuple[str, ...]:
-    """A name for each number of a configuration, likewise."""
+    """Returns a name for each entry of a configuration, in the same way."""
     return _names(model, "q", " q")
 
 

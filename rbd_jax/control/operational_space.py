@@ -1,11 +1,11 @@
-"""Operational-space control: the forces by which residuals vanish as a damped spring would have it (Khatib 1987).
+"""Operational-space control: the forces that make residuals vanish like a damped spring (Khatib 1987).
 
-    τ = Jᵀ Λ (ë* - J̇ v) + h + what is left free
+    τ = Jᵀ Λ (ë* - J̇ v) + h + terms in the null space of the task
 
-With `Λ = (J M⁻¹ Jᵀ)⁻¹` the inertia that the task feels. Here of any number of tasks, each in what those before it leave free
-(Sentis & Khatib 2005), and of robots on which something acts that is not driven, or that stand on something: the metric by which
-forces are chosen is `Φ = S M_c⁻¹ Sᵀ`, M_c the inertia under loops and contacts, S what is driven. If everything is driven and
-nothing is held, that is M⁻¹, and the inverse the dynamically consistent one.
+`Λ = (J M⁻¹ Jᵀ)⁻¹` is the inertia in the task space. Any number of tasks is possible, each in the null space of the previous
+tasks (Sentis & Khatib 2005). The robot may be underactuated or in contact: the metric of the forces is `Φ = S M_c⁻¹ Sᵀ`,
+with M_c the inertia under loops and contacts, and S the selection of driven joints. For a fully driven robot without
+contacts the metric is M⁻¹, and the inverse is the dynamically consistent one.
 """
 
 from __future__ import annotations
@@ -39,27 +39,32 @@ def operational_space(
     damping: float | Float[Array, ""] = 1e-4,
     time: float | Float[Array, ""] = 0.0,
 ) -> Float[Array, "nv"]:
-    """The generalized force with which tasks are done, the first before the second, and so on.
+    """Returns the generalized force that performs tasks in strict order of priority.
 
-    The acceleration of a residual e of the configuration becomes `ë = -stiffness e - damping ė` (see `Task`), coupled to nothing
-    else; of the next task as much as can be without disturbing that. What all tasks leave free comes to rest. Everything that
-    the model says to act is compensated for: gravity, velocity products, springs, what its actuators do when they are told
-    nothing. Weights do not count.
+    The acceleration of a residual e of the configuration becomes `ë = -stiffness e - damping ė` (see `Task`), decoupled from
+    other motions. Each task is performed as far as possible without disturbing the previous tasks. Motions in the null space
+    of all tasks come to rest. The function compensates for all forces of the model: gravity, velocity products, springs, and
+    actuators at zero control. Weights are ignored. It compiles on the first call, works under `jit` and `vmap`, and is
+    differentiable.
 
-    **Arguments**
+    Args:
+      model: The model.
+      state: The current state.
+      tasks: `Task`s, residuals, or weights times residuals; or a function of time that returns them, so that the robot
+        follows moving targets with their velocity and acceleration.
+      contacts: Places (sites, bodies, `rbd.sensors.OnBody`) whose points do not move, such as feet. Their forces have no
+        limits and any direction; `whole_body_control` has friction and limits of forces. The contact model of the model is
+        ignored.
+      actuation: The driven joints: `rbd.Actuation(joints=[...])`, by default all except those of free bodies.
+      rest: Rate, in 1/s, at which motions outside of all tasks come to rest.
+      damping: Relative to the mean of `Λ⁻¹`. Near a singular configuration, in directions of very large task inertia, forces
+        vanish instead of growing.
+      time: The current time.
 
-    - `tasks`: `Task`s, residuals, or weights times residuals, or a function of time that gives them: targets that move are
-      then followed with their velocity and acceleration.
-    - `contacts`: places (sites, bodies, `rbd.sensors.OnBody`) whose points do not move, such as feet: the robot pushes itself off
-      from them, whichever way; for friction and limits of forces, see `whole_body_control`. Whatever law of contact the model
-      has is not looked at.
-    - `actuation`: which joints are driven: `rbd.Actuation(joints=[...])`, by default all but those of free bodies.
-    - `rest`: the rate, in 1/s, at which what no task asks for comes to rest.
-    - `damping`: near a singular configuration, of the directions in which a task feels an inertia that is larger by so much,
-      forces fade out instead of growing. As a share of the mean of `Λ⁻¹`.
-    - `time`: when that is.
+    Returns:
+      The generalized force, (nv,); zero for joints that are not driven.
 
-    Compiled for itself, under `jit` and `vmap`, and differentiable. As a policy:
+    As a policy:
 
     >>> model = rbd.load("arm7")
     >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=10.0)
@@ -90,7 +95,7 @@ def operational_space(
 def _forced(
     model, state: State, tasks: Tasks, contacts, actuation, rest, damping, time
 ) -> Float[Array, "nv"]:
-    """`operational_space` of arguments that have been checked."""
+    """Computes the force from checked arguments."""
     owner, dtype, nv = "operational_space", state.q.dtype, state.v.size
     here = controlled(owner, model, time, state, actuation)
     system, state = here.system, here.state
@@ -102,7 +107,7 @@ def _forced(
     held = found[len(given) :]
     rows = jnp.concatenate([here.loops, *(one.jacobian for one in held)])
     steady = jnp.concatenate([here.loop_bias, *(one.bias for one in held)])
-    # How the robot answers to generalized forces under what holds it, and how it accelerates by itself.
+    # The response of the constrained robot to generalized forces, and its acceleration without control.
     solve = jnp.linalg.inv(here.inertia)
     exactly = jnp.asarray(float(jnp.finfo(dtype).eps) ** 0.6, dtype)
     free = -matvec(solve, here.bias)
@@ -121,30 +126,30 @@ def _forced(
     for jacobian, wanted in levels:
         reach = matmul(jacobian, pushes)
         missing = wanted - matvec(jacobian, free) - matvec(reach, tau)
-        # Of the task by itself: what those before it leave of it may be nothing but rounding.
+        # The size of the unprojected task: after projection only rounding errors may remain.
         size = mean_size(matmul(reach, matmul(stiff, transpose(reach))))
         reach = matmul(reach, left)
         forces = matmul(stiff, transpose(reach))
         inner = damped_inverse(matmul(reach, forces), jnp.maximum(damping, exactly) * size)
         tau = tau + matvec(left, matvec(forces, matvec(inner, missing)))
         left = left - matmul(left, matmul(forces, matmul(inner, reach)))
-    # What is left free: in the metric of the kinetic energy, in which it has nothing to do with the tasks.
+    # The remaining motions, in the metric of the kinetic energy, in which they are orthogonal to the tasks.
     slowed = -rest * state.v[here.driven] - free[here.driven] - matvec(mobility, tau)
     tau = tau + matvec(left, matvec(stiff, slowed))
     return jnp.zeros(nv, dtype).at[here.driven].set(tau)
 
 
 def mean_size(matrix: Float[Array, "n n"]) -> Float[Array, ""]:
-    """The mean of the eigenvalues of a symmetric matrix; one where it is zero."""
+    """Returns the mean of the eigenvalues of a symmetric matrix, or one for a zero matrix."""
     mean = jnp.trace(matrix) / max(len(matrix), 1)
     return jnp.where(mean > 0, mean, 1)
 
 
 def damped_inverse(matrix: Float[Array, "n n"], damping: Float[Array, ""]) -> Float[Array, "n n"]:
-    """`A (A² + d²)⁻¹` of a symmetric matrix that has no negative eigenvalue: its inverse, but zero where it has none."""
+    """Returns `A (A² + d²)⁻¹` for a positive semidefinite A: its damped inverse, which is zero along the null space."""
     n = len(matrix)
     least = damping * jnp.eye(n, dtype=matrix.dtype)
-    # The real part of the inverse of `A + i d`, without a square that would cost half the digits.
+    # The real part of the inverse of `A + i d`. Squaring A would lose half the digits.
     whole = jnp.block([[matrix, -least], [least, matrix]])
     right = jnp.concatenate([jnp.eye(n, dtype=matrix.dtype), jnp.zeros((n, n), matrix.dtype)])
     return jnp.linalg.solve(whole, right)[:n]

@@ -1,11 +1,12 @@
-"""Whether a solution is a minimum, whoever found it.
+"""Optimality conditions of a solution from any solver.
 
-The motion is seen as a function of the controls alone (and of the duration where that is free), with the states that follow from
-them. With J the cost, c the constraints and bounds that act, and multipliers μ of the right signs that leave the least of
+The motion is a function of the controls only (and of the duration if it is free); the states follow from them. With J the
+cost, c the active constraints and bounds, and multipliers μ of the right signs that minimize the norm of
 
     r = ∇J + μ · ∇c,
 
-it is stationary where r is zero, and a strict minimum where `∇²J + μ · ∇²c` is positive on all changes that keep to what acts.
+the motion is stationary if r is zero. It is a strict minimum if `∇²J + μ · ∇²c` is positive on all changes tangent to the
+active constraints.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from .requirements import Judged, Requirement, judged
 from .solution import Solution
 
 
-#: A curvature counts as none below this share of the largest; and below the precision to this power.
+#: Curvatures below this power of the machine precision, times the largest curvature, count as zero.
 FLAT = 2 / 3
-#: A matrix of more controls than this is not looked at.
+#: Largest number of controls for which the matrix is computed.
 MANY = 3000
-#: A motion whose steps miss the next states by more than this follows other rules than `rbd.step`.
+#: A motion with larger defects does not follow the rules of `rbd.step`.
 FOLLOWS = 1e-3
 
 
 class Optimality(NamedTuple):
-    """Whether a motion is a minimum, as a function of its controls.
+    """The optimality conditions of a motion as a function of its controls.
 
-    - `gradient`: the largest slope of the Lagrangian by a control that is left with the best multipliers: stationarity.
-    - `violation`: the most by which a constraint or bound is broken, or a step misses the next state: feasibility.
-    - `slack`: the largest product of a multiplier and how far what it is of is from its bound: complementarity.
-    - `gain`: by how much the cost would still fall, by second order: what is left to find near by. NaN without curvatures.
-    - `acting`: how many constraints and bounds act.
-    - `curvature`: the least and the largest eigenvalue of the second derivative of the Lagrangian, on the changes of controls
-      that keep to what acts; `None` where nothing is left to change.
-    - `flat`: below this a curvature is zero as far as can be told.
+    - `gradient`: stationarity: the largest slope of the Lagrangian by a control, with the best multipliers.
+    - `violation`: feasibility: the largest violation of a constraint or bound, or the largest defect of a step.
+    - `slack`: complementarity: the largest product of a multiplier and the distance from its bound.
+    - `gain`: the remaining decrease of the cost to second order. NaN without positive curvature.
+    - `acting`: the number of active constraints and bounds.
+    - `curvature`: the least and the largest eigenvalue of the second derivative of the Lagrangian, on changes of controls
+      tangent to the active constraints; `None` if no such change exists.
+    - `flat`: curvatures below this value cannot be distinguished from zero.
 
     >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
     >>> found = rbd.control.optimality(problem, rbd.control.solve(problem, solver, guess))
@@ -62,7 +63,7 @@ class Optimality(NamedTuple):
 
     @property
     def minimum(self) -> bool:
-        """Whether second derivatives say that it is a strict minimum, if it is stationary."""
+        """True if second derivatives show that a stationary motion is a strict minimum."""
         return self.curvature is None or self.curvature[0] > self.flat
 
     def __repr__(self) -> str:
@@ -79,9 +80,20 @@ class Optimality(NamedTuple):
 
 
 def optimality(problem: Problem, solution: Solution) -> Optimality:
-    """The conditions of a minimum at a solution, of first and of second order.
+    """Evaluates the first- and second-order optimality conditions at a solution.
 
-    Multipliers and curvatures are worked out anew, in double precision on the host, with a matrix of all controls: of up to 3000.
+    Multipliers and curvatures are recomputed in double precision on the host, with a matrix of all controls, of which there
+    may be up to 3000.
+
+    Args:
+      problem: The problem.
+      solution: A finite solution of it, which follows the problem's scheme.
+
+    Returns:
+      An `Optimality`.
+
+    Raises:
+      ValueError: The solution is a collocation, has too many controls or large defects, or is not finite.
 
     >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
     >>> found = rbd.control.optimality(problem, rbd.control.solve(problem, solver, guess))
@@ -93,25 +105,25 @@ def optimality(problem: Problem, solution: Solution) -> Optimality:
     instance(owner, "solution", solution, Solution, "what control.solve returns")
     if solution.control.size > MANY:
         raise ValueError(
-            f"{owner}: the problem has {solution.control.size} controls in all; a matrix of them is looked at for up to {MANY}"
+            f"{owner}: the problem has {solution.control.size} controls in all; the check requires at most {MANY}"
         )
     if solution.control_nodes is not None:
         raise ValueError(
-            f"{owner}: solution is a collocation, which does not follow the problem's scheme, and conditions are of motions that "
-            "do; see control.appraise for what it costs and keeps to"
+            f"{owner}: solution is a collocation, which does not follow the problem's scheme. Use control.appraise for its "
+            "costs and constraints."
         )
     seen = judged(problem, solution)
     if not seen.finite:
-        raise ValueError(f"{owner}: solution is not finite, and of no order a minimum")
+        raise ValueError(f"{owner}: solution is not finite")
     if seen.missed > FOLLOWS:
         raise ValueError(
-            f"{owner}: the steps of solution miss the next states by up to {seen.missed:.2g}: it is no motion of this problem"
+            f"{owner}: the steps of solution miss the next states by up to {seen.missed:.2g}: it is not a motion of this problem"
         )
     return optimality_at(problem, solution, seen)
 
 
 class About(NamedTuple):
-    """A problem about a motion."""
+    """The linearization of a problem about a motion."""
 
     A: Any
     B: Any
@@ -123,14 +135,14 @@ class About(NamedTuple):
 
 
 def about(problem: Problem, solution: Solution) -> About:
-    """A problem about a solution, in numbers of the host."""
+    """Returns the linearization of a problem about a solution, as arrays on the host."""
     nx = Stages(problem).nx
     return _numbers(_seen(problem, solution, *_split(problem, np.zeros(nx + problem.nu), nx)))
 
 
 @compiled
 def _seen(problem: Problem, solution: Solution, x: Float[Array, "nx"], u: Float[Array, "nu"]) -> About:
-    """A problem about a motion of which all points and all controls are displaced, each on its own."""
+    """Returns the linearization about a motion whose points and controls are all displaced by the same changes."""
     stages = Stages(problem)
     dt = jnp.broadcast_to(solution.dt.astype(stages.dtype), (stages.steps + 1,))
     points = Point(jax.tree.map(lambda x: x.astype(stages.dtype), solution.states), dt)
@@ -157,12 +169,12 @@ def _seen(problem: Problem, solution: Solution, x: Float[Array, "nx"], u: Float[
 
 
 def optimality_at(problem: Problem, solution: Solution, seen: Judged) -> Optimality:
-    """As a function of what is free: the controls of all steps, and the length of the steps before them where that is free."""
+    """Returns the optimality conditions, as functions of all controls and, if it is free, the length of the steps."""
     local, requirements = about(problem, solution), seen.requirements
     steps, nu = solution.control.shape
     free, nx = problem.duration is not None, local.A.shape[-1]
     size = free + steps * nu
-    # How points and controls change with what is free.
+    # The derivatives of points and controls with respect to the free variables.
     S = np.zeros((steps + 1, nx, size))
     S[0, -1, :free] = 1
     E = np.zeros((steps, nu, size))
@@ -207,8 +219,7 @@ def optimality_at(problem: Problem, solution: Solution, seen: Judged) -> Optimal
 
 
 def _acting(steps: int, local: About, requirements: Sequence[Requirement], S, E):
-    """What acts: its slopes by what is free, whether it may press down, up or both ways, which it is, and how far from where it
-    acts."""
+    """Returns the active constraints: their slopes, signs (0 for equalities), places, and distances from the bound."""
     slopes, sides, places, rooms = [], [], [], []
     for one in requirements:
         for row, part in np.argwhere(one.acting):
@@ -238,12 +249,12 @@ def _acting(steps: int, local: About, requirements: Sequence[Requirement], S, E)
 
 
 def _multipliers(gradient, slopes, sides) -> np.ndarray:
-    """Multipliers of the right signs that leave the least of the gradient."""
+    """Returns the multipliers of the right signs that minimize the norm of the gradient of the Lagrangian."""
     if not len(slopes):
         return np.zeros(0)
     from scipy.optimize import lsq_linear
 
-    # Rows of very different sizes: all are made one.
+    # Normalize rows, whose sizes may differ widely.
     sizes = np.linalg.norm(slopes, axis=1)
     bounds = np.where(sides > 0, 0, -np.inf), np.where(sides < 0, 0, np.inf)
     found = lsq_linear(
@@ -257,7 +268,7 @@ def _multipliers(gradient, slopes, sides) -> np.ndarray:
 
 
 def _costates(local: About, rows, bounded) -> np.ndarray:
-    """The derivative of what remains of the Lagrangian by the states after each step."""
+    """Returns the derivative of the remaining Lagrangian with respect to the state after each step."""
     last = local.end_slope + rows[-1] @ local.rows_x[-1] + bounded[-1]
     found = [last]
     for k in range(len(local.A) - 1, 0, -1):
@@ -269,10 +280,11 @@ def _costates(local: About, rows, bounded) -> np.ndarray:
 def _curved(
     problem: Problem, solution: Solution, local: About, costates, rows
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Second derivatives of the Lagrangian of each stage by point and control, and of the last by its point.
+    """Returns second derivatives of the Lagrangian of each stage by point and control, and of the last point.
 
-    By central differences of first ones, which are exact: to the precision to the power of two thirds. The coordinates of
-    a manifold, in which a first derivative is taken, turn with the point; what that adds is antisymmetric.
+    They are central differences of exact first derivatives, accurate to the machine precision to the power 2/3. On a
+    manifold, the coordinates of the first derivatives turn with the point; this adds an antisymmetric term, which is
+    removed.
     """
     nx, nu = local.A.shape[-1], local.B.shape[-1]
     step = float(jnp.finfo(problem.dt.dtype).eps) ** (1 / 3)

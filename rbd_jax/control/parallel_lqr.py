@@ -1,14 +1,15 @@
 """Riccati's recursion as an associative scan, after Särkkä & García-Fernández (2022), for long horizons on many cores.
 
-What the motion from one knot to a later one costs is a function of both ends,
+The cost of the motion from one knot to a later knot is a function of both ends,
 
     V(x, y) = max_λ  ½ xᵀ J x - ηᵀ x - ½ λᵀ C λ - λᵀ (y - A x - b),
 
-and two that follow on each other make one of the same form. All from the knots to the end, and the states under the feedback
-that they give, take a logarithm of the number of steps one after the other; the work in all is some times that of the recursion.
+and two consecutive segments combine to one of the same form. The segments from all knots to the end, and the states under
+the resulting feedback, have a sequential depth logarithmic in the number of steps. The total work is a few times that of the
+recursion.
 
-The cost of a knot is counted with the step that ends there, so that the control of a step needs a cost of its own only as far as
-the next state has none: `R + Bᵀ Q⁺ B` must be positive definite.
+The cost of a knot counts with the step that ends there. A step's control therefore needs a cost only as far as the next
+state has none: `R + Bᵀ Q⁺ B` must be positive definite.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .lqr import LinearQuadratic, Policy
 
 
 class Stretch(NamedTuple):
-    """What the motion from one knot to another costs, see above; a row for each stretch."""
+    """The cost of the motion along a segment between two knots, see above; one row for each segment."""
 
     A: Float[Array, "rows nx nx"]
     b: Float[Array, "rows nx"]
@@ -34,7 +35,7 @@ class Stretch(NamedTuple):
 
 
 def joined(first: Stretch, second: Stretch) -> Stretch:
-    """Two stretches that follow on each other as one."""
+    """Returns two consecutive segments as one."""
     both = identity_like(first.C) + matmul(first.C, second.J)
     columns = jnp.concatenate([first.A, (first.b + matvec(first.C, second.eta))[..., None], first.C], axis=-1)
     through = jnp.linalg.solve(both, columns)
@@ -52,8 +53,10 @@ def joined(first: Stretch, second: Stretch) -> Stretch:
 
 
 def stretches(problem: LinearQuadratic) -> tuple[Stretch, Array]:
-    """Those of all steps, with the cost of the knot at the end of each and not of that where it begins; and whether each has a
-    least control."""
+    """Returns the segments of all steps, and whether each has a minimizing control.
+
+    Each segment includes the cost of the knot at its end, but not at its start.
+    """
     A, B, c = problem.A, problem.B, problem.c
     ahead = problem.Q[1:]
     at_c = problem.q[1:] + matvec(ahead, c)
@@ -73,7 +76,7 @@ def stretches(problem: LinearQuadratic) -> tuple[Stretch, Array]:
 
 
 def parallel_riccati(problem: LinearQuadratic) -> Policy:
-    """The feedback of least cost, as `riccati` has it, of all stages at once."""
+    """Returns the optimal feedback of `riccati`, for all stages in parallel."""
     A, B, c, nx = problem.A, problem.B, problem.c, problem.A.shape[-1]
     steps, positive = stretches(problem)
     to_end = lax.associative_scan(lambda later, earlier: joined(earlier, later), steps, reverse=True)
@@ -92,7 +95,7 @@ def parallel_riccati(problem: LinearQuadratic) -> Policy:
 def parallel_followed(
     problem: LinearQuadratic, policy: Policy, start: Float[Array, "nx"]
 ) -> tuple[Float[Array, "M nx"], Float[Array, "N nu"]]:
-    """States and controls under a feedback, as `followed` has them, of all stages at once."""
+    """Returns states and controls under a feedback, as `followed` does, for all stages in parallel."""
     closed = problem.A + matmul(problem.B, policy.K), problem.c + matvec(problem.B, policy.k)
 
     def one_after(first, second):
@@ -104,7 +107,7 @@ def parallel_followed(
 
 
 def _solved(factor, columns):
-    """`(L Lᵀ)⁻¹ X`."""
+    """Returns `(L Lᵀ)⁻¹ X`."""
     half = lax.linalg.triangular_solve(factor, columns, left_side=True, lower=True)
     return lax.linalg.triangular_solve(factor, half, left_side=True, lower=True, transpose_a=True)
 

@@ -1,4 +1,4 @@
-"""Places on a robot: sites, bodies, and frames on these."""
+"""Places on a robot: sites, bodies, and frames on bodies."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..sensors import OnBody
 from ..spatial.transform import Transform
 
 
-#: A site, else a body, by its name; or a frame on a body, `rbd.sensors.OnBody(body, placement)`.
+#: The name of a site or a body (sites first), or a frame on a body, `rbd.sensors.OnBody(body, placement)`.
 Place: TypeAlias = str | OnBody
 
 
 class Located(eqx.Module):
-    """A place, to be found on a model.
+    """A place, to be resolved on a model.
 
-    - `owner`: whose it is, for messages.
-    - `name`: of a site or a body; of a body alone if there is a `placement` on it.
+    - `owner`: the function or class that uses it, for messages.
+    - `name`: of a site or a body; with a `placement`, of a body.
     """
 
     owner: str = eqx.field(static=True)
@@ -36,24 +36,24 @@ class Located(eqx.Module):
     def __init__(self, owner: str, place: Place):
         if not isinstance(place, str | OnBody):
             raise TypeError(
-                f"{owner}: place is {place!r}; it is the name of a site or of a body, or rbd.sensors.OnBody(body, placement)"
+                f"{owner}: place is {place!r}; it must be the name of a site or of a body, or rbd.sensors.OnBody(body, placement)"
             )
         self.owner = owner
         self.name = place.body if isinstance(place, OnBody) else place
         self.placement = place.placement if isinstance(place, OnBody) else None
 
     def frame(self, motion: Motion) -> Transform:
-        """Its frame in the world."""
+        """Returns the frame in the world."""
         return jax.tree.map(lambda x: x[0], self._on(motion).world_frames)
 
     def velocity(self, motion: Motion) -> Float[Array, "6"]:
-        """Its velocity `[ω; v]` about its own origin, in the world's axes."""
+        """Returns the velocity `[ω; v]` about the place's origin, in the world's axes."""
         placed = self._on(motion)
         axes = Transform(placed.frames.rotation, jnp.zeros_like(placed.frames.position))
         return axes.motion(placed.twists)[0]
 
     def jacobian(self, motion: Motion) -> Float[Array, "6 nv"]:
-        """J with `J v` its velocity."""
+        """Returns the J for which `J v` is the velocity."""
         body, placement = self._found(motion.model)
         if body == "world":
             return jnp.zeros((6, motion.model.nv), motion.q.dtype)
@@ -66,7 +66,7 @@ class Located(eqx.Module):
         return frames_on(motion, [body], jax.tree.map(lambda x: x[None], placement))
 
     def _found(self, model: Model) -> tuple[str, Transform | None]:
-        """The body that it is on, and where, if not in the frame of that."""
+        """Returns the body of the place, and the placement on it or None."""
         body, placement = self.name, self.placement
         sites = {site.name: site for site in model.sites} if placement is None else {}
         if body in sites:

@@ -1,4 +1,4 @@
-"""Points of a robot that stand on something, as controllers of forces count on them."""
+"""Contact points of a robot, for force controllers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from .residuals import Position
 
 
 class PointContact(eqx.Module):
-    """A point of the robot that stays where it is and can be pushed from there: of a foot, or of a hand against a wall.
+    """A point of the robot in fixed contact, such as a point of a foot, or of a hand against a wall.
 
-    - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`: its origin is the point. A surface is
-      several points: the corners of a sole.
-    - `normal`: of what it stands on, towards the robot, in the world.
-    - `friction`: forces along the surface are at most so many times the one along the normal.
-    - `least`, `most`: between which the force along the normal is, in N. None pulls by default.
-    - `active`: whether it stands there now: a number or array that is true or false, so that what stands can change under `jit`.
+    - `place`: the name of a site or a body, or `rbd.sensors.OnBody(body, placement)`. Its origin is the contact point. Use
+      several points for a surface, such as the corners of a sole.
+    - `normal`: of the surface, towards the robot, in the world.
+    - `friction`: friction coefficient: the maximum ratio of tangential to normal force.
+    - `least`, `most`: bounds of the normal force, in N. By default it cannot pull.
+    - `active`: whether the point is in contact: a number or array that is true or false, so that contacts can change under
+      `jit`.
 
     >>> foot = rbd.control.PointContact("FL_foot", friction=0.6)
     """
@@ -54,7 +55,7 @@ class PointContact(eqx.Module):
         active = as_array(owner, "active", active, "true or false")
         for name, value in (("most", self.most), ("active", active)):
             if value.shape != ():
-                raise ValueError(f"{owner}: {name} has shape {value.shape}; it is one number")
+                raise ValueError(f"{owner}: {name} has shape {value.shape}; it must be one number")
         self.active = jnp.where(active != 0, 1, 0).astype(active.dtype)
 
     @property

@@ -1,11 +1,11 @@
-"""A problem of optimal control: what moves, from where and for how long, what that costs, and what it must keep to.
+"""A problem of optimal control: a system, its initial state and horizon, its costs, and its constraints.
 
     minimize    ∫ l(t, x, u) dt + l_end(x_N)
     subject to  x₀ given,  x_{k+1} = step(x_k, u_k),  constraints and bounds at the knots
 
-over the controls u_k of all steps, and over the duration where it is free. A state x is one of the simulation: any system that
-`rbd.rollout` moves, with whatever acts on it, by any scheme; controls are held over a step. Changes of a state are those of
-`rbd.step_derivatives`: of q on the tangent space, of v, and of what force elements remember.
+The unknowns are the controls u_k of all steps and, if it is free, the duration. A state x is one of the simulation, for any
+system that `rbd.rollout` simulates, with any forces and scheme. Controls are held over a step. Changes of a state are those
+of `rbd.step_derivatives`: of q on the tangent space, of v, and of the internal states of force elements.
 """
 
 from __future__ import annotations
@@ -37,27 +37,29 @@ from .residual import Cost, Residual, Value, cost_of
 
 
 class Problem(eqx.Module):
-    """A motion to be found: `steps` steps from `state`, at the least cost, within constraints and bounds.
+    """A motion to find: `steps` steps from `state`, at the least cost, within constraints and bounds.
 
-    What is decided on in every step, `control`, is what the actuators of the model are told, (nu,); of a model without
-    actuators, the generalized forces of all joints but those of free bodies; or what `actuation` says.
+    The decision variables of a step, `control`, are the controls of the model's actuators, (nu,). For a model without
+    actuators they are the generalized forces of all joints except those of free bodies. `actuation` selects other joints.
 
-    A PyTree: what is an array in it (the model's numbers, the state, targets, weights, bounds) can be batched by `jax.vmap` and
-    differentiated by.
+    A problem is a PyTree: its arrays (the model's parameters, the state, targets, weights, bounds) can be batched by
+    `jax.vmap`, and solutions are differentiable with respect to them.
 
-    **Arguments**
-
-    - `model`, `state`: what moves, and from where.
-    - `steps`, `dt`: how many steps of which length; by default the timestep that the model's file says.
-    - `running`: costs per second: residuals, times weights (`1e-2 * Effort()`), or `Value(function)`. Each knot where a step
-      begins counts for the length of that step.
-    - `terminal`: costs of the last state.
-    - `constraints`: `Constraint`s.
-    - `bounds`: `Bounds` on controls and states, by default none.
-    - `duration`: a pair of bounds on the time that it takes, which is then free: all steps are equally long, and `dt` is where
-      the search begins. `duration_cost` is what a second costs.
-    - `actuation`: which joints are driven: `rbd.Actuation(joints=[...])`, and controls are efforts of these.
-    - `scheme`, `forces`, `stabilization`, `t0`: as for `rbd.rollout`. Every step begins anew, as `rbd.step` has it.
+    Args:
+      model: The model.
+      state: The initial state.
+      steps: Number of steps.
+      dt: Length of a step in s; by default the timestep of the model's file.
+      running: Costs per second: residuals times weights (`1e-2 * Effort()`), or `Value(function)`. Each knot where a step
+        begins counts for the length of that step.
+      terminal: Costs of the last state.
+      constraints: `Constraint`s.
+      bounds: `Bounds` on controls and states, by default none.
+      duration: Pair of bounds on the duration, which is then free. All steps have the same length, and `dt` is the initial
+        guess.
+      duration_cost: The cost of a second.
+      actuation: The driven joints, `rbd.Actuation(joints=[...])`; controls are then their efforts.
+      scheme, forces, stabilization, t0: As for `rbd.rollout`. Each step starts without memory, as in `rbd.step`.
 
     >>> model = rbd.load("acrobot")
     >>> problem = rbd.control.Problem(
@@ -114,7 +116,7 @@ class Problem(eqx.Module):
         dtype = begin.dt.dtype
         self.model, self.state, self.scheme = begin.system.simulated, begin.state, begin.scheme
         self.dt, self.t0, self.forces = begin.dt, begin.time, tuple(forces)
-        # What is meant by "auto" is known by now.
+        # "auto" is resolved at this point.
         self.stabilization = getattr(begin.system, "stabilization", None)
         self.actuation = driven(owner, model, actuation)
         if self.told_actuators:
@@ -136,7 +138,7 @@ class Problem(eqx.Module):
 
     @property
     def begin(self) -> Begin:
-        """The simulation's beginning."""
+        """The prepared rollout."""
         return begun(
             "control.Problem",
             self.model,
@@ -149,7 +151,7 @@ class Problem(eqx.Module):
         )
 
     def starting(self, state: State) -> Problem:
-        """The same problem from another state: for batches of initial states, and for control with a receding horizon.
+        """Returns the same problem from another state, for batches of initial states and receding-horizon control.
 
         >>> model = rbd.load("double_pendulum")
         >>> start = rbd.State(jnp.zeros(2), jnp.zeros(2))
@@ -158,22 +160,22 @@ class Problem(eqx.Module):
         """
         return replace(self, state=state)
 
-    # What is decided on.
+    # Decision variables.
 
     @property
     def nu(self) -> int:
-        """The number of controls that are decided on in a step."""
+        """The number of decision variables of a step."""
         if self.told_actuators:
             return tree_of(self.model).nu
         return self.model.nv if self.actuation is None else len(self.actuation.dof(tree_of(self.model)))
 
     @property
     def told_actuators(self) -> bool:
-        """Whether what is decided on is what actuators are told, and not efforts."""
+        """True if the decision variables are controls of actuators, and not efforts."""
         return self.actuation is None and tree_of(self.model).nu > 0
 
     def told(self, control: Float[Array, "nu"]) -> Control:
-        """What the model is told by a decision."""
+        """Returns the model's control for given decision variables."""
         tree = tree_of(self.model)
         if self.told_actuators:
             return Control(control, jnp.zeros(self.model.nv, control.dtype))
@@ -182,7 +184,7 @@ class Problem(eqx.Module):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """What each number that is decided on is for: actuators by their names, or joints."""
+        """The name of each decision variable: an actuator, or a joint."""
         tree = tree_of(self.model)
         if self.told_actuators:
             return tuple(one.name or f"u[{i}]" for i, one in enumerate(actuators_of(tree)))

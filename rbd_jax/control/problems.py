@@ -1,7 +1,7 @@
-"""Bundled problems of optimal control: of each what is to be moved, and the solver and the guess that solve it.
+"""Bundled problems of optimal control, each with a solver and a guess that solve it.
 
-They are the classical ones, of the bundled robots, as one would pose them anew: real limits, goals as constraints, and guesses
-that know nothing of the answer. What a guess or a weight is for is said where it is given.
+These are classical problems of the bundled robots, with realistic limits, goals as constraints, and guesses without
+knowledge of the solution. Comments explain the guesses and weights where they are set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .solver import Guess, Solver
 
 
 class Posed(NamedTuple):
-    """A problem, and what solves it: `rbd.control.solve(*posed)`.
+    """A problem with a solver and a guess: `rbd.control.solve(*posed)`.
 
     >>> posed = rbd.control.problems.load("cartpole_swing_up")
     >>> print(isinstance(posed, rbd.control.problems.Posed), type(posed.solver).__name__)
@@ -41,7 +41,7 @@ class Posed(NamedTuple):
 
 
 def load(name: str) -> Posed:
-    """A bundled problem by its name, one of `NAMES`.
+    """Returns a bundled problem by its name, one of `NAMES`.
 
     >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
     >>> problem.control_names, problem.steps
@@ -53,7 +53,7 @@ def load(name: str) -> Posed:
 
 
 def cartpole_swing_up() -> Posed:
-    """A cart swings its pole up in 2.5 s, and stands still under it where it began.
+    """A cart swings its pole up in 2.5 s, and comes to rest under it at its initial position.
 
     The motor has at most 20 N, and the rail 2 m to each side.
 
@@ -76,7 +76,7 @@ def cartpole_swing_up() -> Posed:
 
 
 def acrobot_swing_up() -> Posed:
-    """A double pendulum with a motor at its elbow alone, of 20 Nm, stands up in 3 s from hanging down, and is still then.
+    """A double pendulum with a 20 Nm motor at its elbow only swings up in 3 s from hanging down, and is then at rest.
 
     >>> problem, solver, guess = rbd.control.problems.acrobot_swing_up()
     >>> print(problem.model.name, problem.steps)
@@ -97,10 +97,10 @@ def acrobot_swing_up() -> Posed:
 
 
 def arm7_reach() -> Posed:
-    """The arm takes its hand around to the left, turned by a quarter, in 1.2 s, within the limits of its joints and motors.
+    """The arm moves its hand around to the left, turned by a quarter, in 1.2 s, within limits of joints and motors.
 
-    The goal is where the hand is and how it is turned, and that it rests there; in which posture is for the search to find. It
-    begins with the torques that hold the arm where it is.
+    The goal is the pose of the hand at rest; the search finds the posture. The guess is the constant torques that hold the
+    arm in its initial posture.
 
     >>> problem, solver, guess = rbd.control.problems.arm7_reach()
     >>> print(problem.model.name, len(problem.constraints))
@@ -123,10 +123,10 @@ def arm7_reach() -> Posed:
 
 
 def arm7_throw() -> Posed:
-    """The arm throws what it holds into a bin on the floor 1.5 m away, and comes to rest.
+    """The arm throws an object into a bin on the floor 1.5 m away, and comes to rest.
 
-    It lets go after 0.8 s. Where from and how fast is for the search to find: what counts is where a thing lands that flies off
-    like that. It begins with the torques that hold the arm where it is.
+    The hand releases the object after 0.8 s. The search finds the place and velocity of the release; the constraint is on
+    the landing point of the free flight. The guess is the constant torques that hold the arm in its initial posture.
 
     >>> problem, solver, guess = rbd.control.problems.arm7_throw()
     >>> print(problem.model.name, problem.steps)
@@ -149,10 +149,10 @@ def arm7_throw() -> Posed:
 
 
 def double_pendulum_minimum_time() -> Posed:
-    """A double pendulum with motors of 8 Nm at both joints goes from hanging down to standing up in the least time.
+    """A double pendulum with motors of 8 Nm at both joints swings up from hanging down in minimum time.
 
-    Neither motor could hold it sideways. The duration is free from a half to 4 s, and what the motion costs is its duration,
-    with a little for effort, so that the answer is one.
+    Neither motor could hold it sideways. The duration is free between 0.5 and 4 s. The cost is the duration, plus a small
+    cost of effort that makes the solution unique.
 
     >>> problem, solver, guess = rbd.control.problems.double_pendulum_minimum_time()
     >>> print(problem.model.name, type(solver).__name__)
@@ -171,16 +171,16 @@ def double_pendulum_minimum_time() -> Posed:
         duration=(0.5, 4.0),
         duration_cost=1.0,
     )
-    # It begins hanging still, which is far from any answer: that takes some five hundred iterations.
+    # The guess is hanging at rest, far from any solution: the search takes some five hundred iterations.
     return Posed(problem, Shooting(max_iterations=1000), None)
 
 
 class Landing(Residual):
-    """Where something lands that is let go at a place, less a target: x and y, in m. It flies freely, down to a height.
+    """The landing point of an object released at a place, less a target: x and y, in m. The object flies freely.
 
-    - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
+    - `place`: the name of a site or a body, or `rbd.sensors.OnBody(body, placement)`.
     - `target`: x and y.
-    - `height`: of what it lands on.
+    - `height`: the height of the landing surface.
 
     >>> model = rbd.load("double_pendulum")
     >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.array([-1.0, 0.0]))
@@ -201,25 +201,25 @@ class Landing(Residual):
         position, velocity = self.place.frame(knot.motion).position, self.place.velocity(knot.motion)[3:]
         gravity = -knot.motion.model.gravity[2]
         height = position[2] - self.height.astype(position.dtype)
-        # Something below would never land; its time goes on smoothly, for searches on their way.
+        # An object below the surface never lands. Its time is extended smoothly, for intermediate iterates.
         squared = velocity[2] ** 2 + 2 * gravity * height
         time = (velocity[2] + jnp.sqrt(jnp.maximum(squared, 1e-6))) / gravity
         return position[:2] + time * velocity[:2] - self.target.astype(position.dtype)
 
 
 def _at_rest(goal: Residual) -> list[Constraint]:
-    """The last state is a goal, and nothing moves."""
+    """Returns constraints that the last state is a goal, at rest."""
     return [Constraint(goal, at="end"), Constraint(Velocity(), at="end")]
 
 
 def _frame(model: Model, q: Array, body: str):
-    """Where a body is in a configuration."""
+    """Returns the frame of a body in a configuration."""
     frames = forward_kinematics(model, q)
     return jax.tree.map(lambda x: x[model.body_index(body)], frames)
 
 
 def _held(model: Model, q: Array, steps: int) -> Array:
-    """The torques under which it stays where it is."""
+    """Returns the torques that hold a configuration."""
     return jnp.broadcast_to(gravity_force(model, q), (steps, model.nv))
 
 

@@ -1,7 +1,7 @@
-"""Control with a receding horizon (model predictive control): a problem solved again and again from where the robot is.
+"""Receding-horizon control (model predictive control): repeated solution of a problem from the current state.
 
-Between two plans the last one is followed: its controls, and the feedback around it where its solver finds one. A plan begins
-from the one before, moved on in time.
+Between plans the controller follows the last plan: its controls, and the feedback around it if the solver provides one. Each
+plan starts from the previous plan, shifted in time.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from .solve import checked_guess
 from .solver import Guess, Solver, Start, started
 
 
-#: Times that differ by less than this share of a step are the same: what rounding makes of sums of steps.
+#: Times are equal if they differ by less than this share of a step, which covers the rounding of sums of steps.
 SAME = 1e-2
-#: What a plan begins from, of the one before.
+#: The parts of the previous plan that a new plan starts from.
 NOTHING, CONTROLS, ALL = 0, 1, 2
 
 
 class Plan(eqx.Module):
     """A motion to follow.
 
-    - `time`, `dt`: when it begins, and the length of its steps.
+    - `time`, `dt`: start time, and length of the steps.
     - `control`, `states`: of its steps, and of its knots.
-    - `gains`: the feedback around it, if its solver finds one.
-    - `multipliers`: as its solver has them.
+    - `gains`: the feedback around it, if its solver provides one.
+    - `multipliers`: in the form of its solver.
 
     >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
     >>> problem = rbd.control.Problem(rbd.load("pendulum"), start, steps=20, dt=0.05, running=[1e-3 * rbd.control.Effort()])
@@ -62,13 +62,13 @@ class Plan(eqx.Module):
 
 
 class HorizonMemory(eqx.Module):
-    """What a `RecedingHorizon` remembers: arrays alone, always of the same shapes.
+    """The internal state of a `RecedingHorizon`: arrays of fixed shapes.
 
-    - `plan`: what is followed. `coming`: what will be from its time on, where plans are for later.
-    - `due`: when the next plan is to be made.
-    - `plans`: how many were made. `failures`: how many of these were not taken: the one before went on.
-    - `code`, `cost`, `violation`: of the last one that was made, taken or not.
-    - `trust`: what the next one begins from: 2 `plan` with all that its solver knows, 1 its controls alone, 0 nothing.
+    - `plan`: the current plan. `coming`: with a delay, the plan that replaces it at its start time.
+    - `due`: time at which the next plan is due.
+    - `plans`: number of plans made. `failures`: number of rejected plans, for which the previous plan continued.
+    - `code`, `cost`, `violation`: of the last plan made, accepted or not.
+    - `trust`: what the next plan starts from: 2 `plan` with the data of its solver, 1 its controls only, 0 nothing.
 
     >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
     >>> problem = rbd.control.Problem(rbd.load("pendulum"), start, steps=20, dt=0.05, running=[1e-3 * rbd.control.Effort()])
@@ -90,43 +90,44 @@ class HorizonMemory(eqx.Module):
 
 
 class RecedingHorizon(eqx.Module):
-    """A controller that solves a problem again and again from the state at hand, and does what comes out (MPC).
+    """A controller that repeatedly solves a problem from the current state, and applies the result (MPC).
 
     It is a policy with a memory, for one compiled simulation:
 
         rbd.rollout(plant, state, controller, memory=controller.start(state), dt=1e-3, steps=5000)
 
-    and it goes step by step, for a robot: `control, memory = controller.step(memory, t, state)`. That is compiled in the first
-    call, and never again: call it once before the robot moves.
+    For a robot, call it step by step: `control, memory = controller.step(memory, t, state)`. This compiles on the first call
+    only, so call it once before the robot moves.
 
-    The model of the problem need not be that of the plant, and its steps need not be those of the simulation. A plan is made
-    every `period`, by as many iterations as the solver is allowed (`DDP(max_iterations=2)`). In between its controls are held
-    as long as its own steps are, plus `K (x ⊖ x_plan)` with the solver's gains, if it has any, and cut off at the bounds of the
-    controls. Each plan begins from the one before, moved on in time; beyond its end the last control is held, or `tail` decides.
+    The model of the problem may differ from the plant, and its steps from those of the simulation. The controller makes a
+    plan every `period`, with the solver's number of iterations (`DDP(max_iterations=2)`). Between plans it holds each
+    control for a step of the plan. It adds the feedback `K (x ⊖ x_plan)` with the solver's gains, if present, and clips to
+    the bounds of the controls. Each plan starts from the previous plan, shifted in time. Beyond its end the last control is
+    held, or `tail` determines the control.
 
-    Targets move on with time: `Along` has rows for the time from `problem.t0` on, in steps of `problem.dt`, as many as there are.
-    Of a plan that begins between two of them residuals are between those of both. Functions are asked with the time itself.
+    Targets move with time: `Along` has rows for times from `problem.t0`, in steps of `problem.dt`, for any number of rows.
+    For a plan that begins between two rows, residuals are interpolated between both. Functions receive the actual time.
     Constraints at the end hold at the end of each plan.
 
-    A plan is taken if its numbers are finite and its code is in `accept`. If not, the one before goes on, `failures` in the
-    memory counts that, and the next plan begins from nothing: from controls of zero, or what `tail` decides. No control is ever
-    NaN, also where a state that was measured is.
+    A plan is accepted if it is finite and its code is in `accept`. Otherwise the previous plan continues, and `failures` in
+    the memory increases. The next plan then starts from zero controls, or those of `tail`. Controls are never NaN, even if a
+    measured state is.
 
-    **Arguments**
+    A controller is a PyTree. Another controller with other values (targets, weights, masses) of the same shapes needs no
+    compilation, and continues with the same memory.
 
-    - `problem`: from any state, such as the first one. Its `steps` are the horizon.
-    - `solver`: by default `DDP(max_iterations=5)`.
-    - `period`: the time from plan to plan, by default `problem.dt`.
-    - `delay`: how long it takes to make a plan. Plans are then for so much later, from the state to which the present plan leads
-      the model by then, and until then that goes on. At most `period`.
-    - `feedback`: whether the solver's gains are used.
-    - `warm_start`: "controls" begins a plan from controls: what the last plan and its feedback make of the state at hand.
-      "states" hands on the states of the last plan as well, for solvers in which they need not follow on each other.
-    - `tail`: a policy `(t, state) -> control`, of what the problem decides on, beyond the end of the last plan.
-    - `accept`: the codes with which a plan is taken: all but `NOT_FINITE` and `INFEASIBLE`, as a few iterations rarely converge.
-
-    It is a PyTree. Another one with other numbers in it (targets, weights, masses) of the same shapes compiles nothing, and goes
-    on with the same memory.
+    Args:
+      problem: The problem, from any state, such as the first. Its `steps` are the horizon.
+      solver: By default `DDP(max_iterations=5)`.
+      period: Time between plans, by default `problem.dt`.
+      delay: Time to make a plan, at most `period`. A plan then starts later by this time, from the predicted state under the
+        current plan, which continues until then.
+      feedback: Whether to use the solver's gains.
+      warm_start: "controls" starts a plan from controls: those of the last plan and its feedback from the current state.
+        "states" also passes the states of the last plan, for solvers that allow gaps between states.
+      tail: Policy `(t, state) -> control`, in the decision variables of the problem, beyond the end of the last plan.
+      accept: The codes with which a plan is accepted: by default all except `NOT_FINITE`, `INFEASIBLE` and `UNBOUNDED`,
+        because a few iterations rarely converge.
 
     >>> model = rbd.load("pendulum")
     >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
@@ -177,32 +178,33 @@ class RecedingHorizon(eqx.Module):
         if delay is not None:
             if not is_known((delay, problem.dt)):
                 raise ValueError(
-                    f"{owner}: delay is traced; how many steps it takes must be known: give a number"
+                    f"{owner}: delay is traced, but its number of steps must be known when the function compiles. Pass a number."
                 )
             self.delay = number(owner, "delay", delay, dtype=dtype, above=0)
             self.ahead = max(1, math.ceil(float(delay) / float(problem.dt) - SAME))
             if is_known(self.period) and float(self.delay) > float(self.period) * (1 + SAME):
                 raise ValueError(
                     f"{owner}: delay is {float(delay):g} s and the period {float(self.period):g} s: a plan is ready only after "
-                    "the "
-                    "next is due; give a longer period"
+                    "the next is due. Use a longer period."
                 )
         if not isinstance(feedback, bool):
-            raise ValueError(f"{owner}: feedback is {feedback!r}; it is True or False")
+            raise ValueError(f"{owner}: feedback is {feedback!r}; it must be True or False")
         self.feedback = feedback
         self.warm_start = choice(owner, "warm_start", warm_start, ("controls", "states"))  # pyright: ignore[reportAttributeAccessIssue]
         if tail is not None and not callable(tail):
-            raise TypeError(f"{owner}: tail is {tail!r}; it is a policy (t, state) -> control")
+            raise TypeError(f"{owner}: tail is {tail!r}; it must be a policy (t, state) -> control")
         self.tail = None if tail is None else function_tree(tail)
         self.accept = tuple(Code(code) for code in accept)
 
-    # For those who call it.
+    # The public interface.
 
     def start(self, state: State, t: Any = None, guess: Guess | Solution | None = None) -> HorizonMemory:
-        """The memory to begin with, at the time `t`, by default `problem.t0`: the first step will make a plan.
+        """Returns the initial memory. The first step makes a plan.
 
-        - `guess`: what that begins from, such as what `solve` finds with time enough. By default nothing: controls of zero, or
-          what `tail` decides.
+        Args:
+          state: The initial state.
+          t: The initial time, by default `problem.t0`.
+          guess: Start of the first plan, such as the result of `solve`; by default zero controls, or those of `tail`.
         """
         owner = "control.RecedingHorizon.start"
         gains = guess.gains if isinstance(guess, Solution) else None
@@ -213,10 +215,15 @@ class RecedingHorizon(eqx.Module):
     def step(
         self, memory: HorizonMemory, t: Any, state: State
     ) -> tuple[Controls | Float[Array, "nv"], HorizonMemory]:
-        """The control at a time in a state, and what to remember until the next one is asked for.
+        """Returns the control at a time in a state, and the memory for the next step.
 
-        Controls are what `rbd.step` takes: `rbd.Controls(u)` of the actuators, or `tau`. Outside of `jit` it is compiled in the
-        first call, and by no later one.
+        The control is an input of `rbd.step`: `rbd.Controls(u)` of the actuators, or `tau`. Outside of `jit` the function
+        compiles on the first call only.
+
+        Args:
+          memory: The result of `start` or of the last step.
+          t: The current time.
+          state: The current state.
         """
         owner = "control.RecedingHorizon.step"
         instance(owner, "memory", memory, HorizonMemory, "what `start` or the last step returned")
@@ -224,24 +231,24 @@ class RecedingHorizon(eqx.Module):
         return _stepped(self, memory, t, self._state(owner, state))
 
     def __call__(self, t, state: State, memory: HorizonMemory):
-        """As a policy of `rbd.rollout`."""
+        """Returns the control and the memory, as a policy of `rbd.rollout`."""
         return self.step(memory, t, state)
 
-    # What it does.
+    # Implementation.
 
     @property
     def _dtype(self):
         return self.problem.dt.dtype
 
     def _state(self, owner: str, state: State) -> State:
-        """A state as the problem has it; what its forces remember is what it is at first, where it is not said."""
+        """Returns a state in the form of the problem. Missing internal states of forces have their initial values."""
         instance(owner, "state", state, State, "a State")
         first, model = self.problem.state, self.problem.model
         own = first.internal if state.own is None else state.own
         if jnp.shape(own) != first.internal.shape:
             raise ValueError(
-                f"{owner}: state.own has shape {jnp.shape(own)}, and forces of the model that plans are made for remember "
-                f"{first.internal.size} numbers; leave out what they do not know: State(state.q, state.v)"
+                f"{owner}: state.own has shape {jnp.shape(own)}, but the forces of the planning model have {first.internal.size} "
+                "internal states. Pass State(state.q, state.v) without them."
             )
         q, v = (
             _measured(owner, f"state.{name}", getattr(state, name), (getattr(model, size),), self._dtype)
@@ -252,7 +259,7 @@ class RecedingHorizon(eqx.Module):
     # Plans.
 
     def blank(self, stages: Stages, state: State, t, guess: Guess, gains) -> HorizonMemory:
-        """Before the first plan."""
+        """Returns the memory before the first plan."""
         problem, dtype = self.problem, self._dtype
         steps, first = problem.steps, stages.first._replace(state=state)
         start = started(stages, Guess(guess.control, guess.states, guess.dt))
@@ -285,7 +292,7 @@ class RecedingHorizon(eqx.Module):
         )
 
     def advanced(self, memory: HorizonMemory, t, state: State) -> tuple[Float[Array, "nu"], HorizonMemory]:
-        """The control at a time, after a plan if one is due."""
+        """Returns the control at a time, after making a plan if one is due."""
         if memory.coming is not None:
             ready = t >= memory.coming.time - SAME * self.problem.dt
             plan = _choose(ready, memory.coming, memory.plan)
@@ -296,7 +303,7 @@ class RecedingHorizon(eqx.Module):
         return self._followed(Stages(self.problem), memory.plan, t, state), memory
 
     def _planned(self, memory: HorizonMemory, t, state: State) -> HorizonMemory:
-        """With another plan, if it is one."""
+        """Returns the memory with a new plan, if it is accepted."""
         time, begin = (t, state) if self.delay is None else self._later(memory.plan, t, state)
         stages = Stages(self._problem_from(time, begin))
         start = self._moved_on(stages, memory, time)
@@ -309,9 +316,9 @@ class RecedingHorizon(eqx.Module):
         plan = Plan(time, found.dt, found.control, found.states, found.gains, found.multipliers)
         known = jnp.any(found.code == jnp.asarray([int(code) for code in self.accept], found.code.dtype))
         fine = known & _finite((plan.control, plan.states, plan.gains, plan.dt))
-        # Late ones are not caught up with.
+        # Missed plans are not made up for.
         due = jnp.where(t >= memory.due + self.period, t, memory.due) + self.period
-        # What was measured says nothing of the last plan if it is no number.
+        # A state that is not finite does not count against the last plan, but lowers the trust.
         less = memory.trust - _finite((state.q, state.v)).astype(jnp.int32)
         memory = replace(
             memory,
@@ -328,7 +335,7 @@ class RecedingHorizon(eqx.Module):
         return replace(memory, coming=_choose(fine, plan, memory.coming))
 
     def _problem_from(self, time, state: State) -> Problem:
-        """The problem at a time, with its targets."""
+        """Returns the problem at a time, with its targets."""
         problem = self.problem
         rows = (time - problem.t0) / problem.dt
         is_along = lambda part: isinstance(part, Along)
@@ -344,7 +351,7 @@ class RecedingHorizon(eqx.Module):
         )
 
     def _later(self, plan: Plan, t, state: State) -> tuple[Array, State]:
-        """When the plan that is made now will be followed, and the state to which the present one leads by then."""
+        """Returns the time at which the new plan will start, and the predicted state at that time."""
         assert self.delay is not None
         stages = Stages(replace(self.problem, state=state, t0=t))
         dt = self.delay / self.ahead
@@ -357,7 +364,7 @@ class RecedingHorizon(eqx.Module):
         return t + self.delay, last.state
 
     def _moved_on(self, stages: Stages, memory: HorizonMemory, time) -> Start:
-        """The last plan from a later time on, as far as it is trusted, without its multipliers."""
+        """Returns the last plan from a later time, limited to its trusted parts, without its multipliers."""
         plan, steps = memory.plan, stages.steps
         first = stages.first._replace(dt=plan.dt)
         lower, upper = stages.control_bounds()
@@ -371,7 +378,7 @@ class RecedingHorizon(eqx.Module):
             place = (time - plan.time) / plan.dt + index.astype(stages.dtype)
             inside = trusted & (place < steps - SAME)
             row, share = _row(place, steps)
-            # The mean over the step of what is held.
+            # The mean of the held controls over the step.
             control = plan.control[row]
             control = control + share * (plan.control[jnp.minimum(row + 1, steps - 1)] - control)
             if fed:
@@ -390,25 +397,24 @@ class RecedingHorizon(eqx.Module):
             return advance(first, index)[1][1]
 
         indices = jnp.arange(steps, dtype=jnp.int32)
-        if not (fed or handed or self.tail is not None):  # where the motion leads makes no difference
+        if not (fed or handed or self.tail is not None):  # controls do not depend on the motion
             return Start(first, jax.vmap(held)(indices), None)
         _, (rest, control) = lax.scan(advance, first, indices)
         return Start(first, control, joined(first, rest) if handed else None)
 
     def _tail(self, time, state: State) -> Float[Array, "nu"]:
-        """What is decided on beyond a plan."""
+        """Returns the control beyond the end of a plan."""
         assert self.tail is not None
         given = jnp.asarray(self.tail(time, state))
         if given.shape != (self.problem.nu,):
             raise ValueError(
-                f"control.RecedingHorizon: tail returned an array of shape {given.shape}; it returns what the problem decides "
-                "on, of "
-                f"shape ({self.problem.nu},): {', '.join(self.problem.control_names)}"
+                f"control.RecedingHorizon: tail returned an array of shape {given.shape}; it must return the controls of the "
+                f"problem, of shape ({self.problem.nu},): {', '.join(self.problem.control_names)}"
             )
         return given.astype(self._dtype)
 
     def _rows_later(self, multipliers: Any, stages: Stages, place) -> Any:
-        """Multipliers of steps and of knots from a later one on; those of the last knot stay where they are."""
+        """Returns multipliers of steps and knots, shifted in time; those of the last knot stay in place."""
         steps = stages.steps
         shift = jnp.clip(jnp.round(place), 0, steps).astype(jnp.int32)
         later = jnp.minimum(jnp.arange(steps, dtype=jnp.int32) + shift, steps - 1)
@@ -423,7 +429,7 @@ class RecedingHorizon(eqx.Module):
     # Following a plan.
 
     def _followed(self, stages: Stages, plan: Plan, t, state: State) -> Float[Array, "nu"]:
-        """The control of a plan at a time, with its feedback, within the bounds."""
+        """Returns the control of a plan at a time, with its feedback, within the bounds."""
         place = (t - plan.time) / plan.dt
         row, _ = _row(place, stages.steps)
         planned = plan.control[row]
@@ -434,7 +440,7 @@ class RecedingHorizon(eqx.Module):
         return jnp.clip(jnp.where(_finite(control), control, planned), lower, upper)
 
     def _correction(self, stages: Stages, plan: Plan, place, point: Point) -> Float[Array, "nu"]:
-        """What the feedback of a plan adds to its control; nothing before it begins, and beyond its end."""
+        """Returns the term that the feedback adds to the control of a plan; zero before the plan begins and after it ends."""
         assert plan.gains is not None
         row, _ = _row(place, stages.steps)
         error = stages.difference(self._between(stages, plan, place), point._replace(dt=plan.dt))
@@ -442,7 +448,7 @@ class RecedingHorizon(eqx.Module):
         return jnp.where(during, matvec(plan.gains[row], error), 0)
 
     def _between(self, stages: Stages, plan: Plan, place) -> Point:
-        """The point of a plan at a place between its knots."""
+        """Returns the point of a plan at a place between its knots."""
         row, share = _row(place, stages.steps)
         before, after = (
             Point(jax.tree.map(lambda x, i=i: x[i], plan.states), plan.dt) for i in (row, row + 1)
@@ -463,7 +469,7 @@ def _stepped(controller: RecedingHorizon, memory: HorizonMemory, t, state: State
 
 
 def _row(place: Float[Array, ""], steps: int) -> tuple[Int[Array, ""], Float[Array, ""]]:
-    """The step in which a place lies, counted in steps from the beginning of a plan, and how far it is within that."""
+    """Returns the step of a place, counted in steps from the start of a plan, and the share of the step before it."""
     row = jnp.clip(jnp.floor(place + SAME), 0, steps - 1)
     return row.astype(jnp.int32), jnp.clip(place - row, 0, 1)
 
@@ -478,7 +484,7 @@ def _finite(tree) -> Bool[Array, ""]:
 
 
 def _alike(given, wanted) -> bool:
-    """Whether both have the same structure and shapes, so that one can take the place of the other."""
+    """Returns whether both have the same structure and shapes, so that one can replace the other."""
     if jax.tree.structure(given) != jax.tree.structure(wanted):
         return False
     pairs = zip(jax.tree.leaves(given), jax.tree.leaves(wanted), strict=True)
@@ -486,8 +492,8 @@ def _alike(given, wanted) -> bool:
 
 
 def _measured(owner: str, name: str, value, shape: tuple[int, ...], dtype) -> Array:
-    """Numbers of a shape, whatever they are: a sensor that fails is no reason for a controller to stop."""
+    """Returns an array of a given shape, without checking its values, because a controller must not stop when a sensor fails."""
     array = as_array(owner, name, value, f"an array of shape {shape}" if shape else "one number")
     if array.shape != shape:
-        raise ValueError(f"{owner}: {name} has shape {array.shape}; it is of shape {shape}")
+        raise ValueError(f"{owner}: {name} has shape {array.shape}; it must have shape {shape}")
     return array.astype(dtype)

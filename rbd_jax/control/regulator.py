@@ -1,4 +1,4 @@
-"""The linear-quadratic regulator for users: with a horizon, and without."""
+"""The public functions of the linear-quadratic regulator, with finite and infinite horizon."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from .parallel_lqr import Stretch, joined, parallel_followed, parallel_riccati
 
 
 def lqr(problem: LinearQuadratic, *, parallel: bool = False) -> Policy:
-    """The feedback `u_k = k_k + K_k x_k` of least cost of a linear-quadratic problem, and what each stage then costs.
+    """Returns the optimal feedback `u_k = k_k + K_k x_k` of a linear-quadratic problem, and the value of each stage.
 
-    Differentiable by all numbers of the problem.
+    The result is differentiable with respect to all data of the problem.
 
-    **Arguments**
+    Args:
+      problem: The problem.
+      parallel: If True, processes all stages in parallel by an associative scan, instead of sequentially by Riccati's
+        recursion: for long horizons on a GPU. The scan requires `R + Bᵀ Q⁺ B` to be positive definite, with Q⁺ the cost of
+        the next state. The recursion requires that only with the complete remaining cost in place of Q⁺.
 
-    - `parallel`: all stages at once by an associative scan, in place of Riccati's recursion one after the other: for long
-      horizons on a GPU. It asks for `R + Bᵀ Q⁺ B` to be positive definite, Q⁺ being the cost of the next state, where the
-      recursion asks for that with what all the rest costs.
-
-    **Returns** a `Policy`; where there is no minimum its `positive` is false.
+    Returns:
+      A `Policy`. Its `positive` is False if no minimum exists.
 
     >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
     >>> problem = rbd.control.LinearQuadratic(A, B, Q=0.1 * jnp.eye(2), R=0.1 * jnp.eye(1), steps=100)
@@ -42,12 +43,13 @@ def lqr(problem: LinearQuadratic, *, parallel: bool = False) -> Policy:
 def lqr_rollout(
     problem: LinearQuadratic, policy: Policy, start: Any, *, parallel: bool = False
 ) -> tuple[Float[Array, "M nx"], Float[Array, "N nu"]]:
-    """States, the first one first, and controls under the feedback of `lqr`.
+    """Returns the states, including the first, and the controls under the feedback of `lqr`.
 
-    **Arguments**
-
-    - `start`: the first state, (nx,).
-    - `parallel`: as for `lqr`.
+    Args:
+      problem: The problem.
+      policy: The result of `lqr`.
+      start: The first state, (nx,).
+      parallel: As for `lqr`.
 
     >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
     >>> problem = rbd.control.LinearQuadratic(A, B, Q=jnp.eye(2), R=jnp.eye(1), steps=100)
@@ -65,20 +67,20 @@ def lqr_rollout(
 def lqr_gain(
     A: Any, B: Any, Q: Any, R: Any, S: Any = None
 ) -> tuple[Float[Array, "nu nx"], Float[Array, "nx nx"]]:
-    """The feedback `u = K x` of least cost without an end, and the matrix P of what it costs, `½ xᵀ P x`.
+    """Returns the optimal feedback `u = K x` for an infinite horizon, and the matrix P of its cost, `½ xᵀ P x`.
 
         minimize    Σ ½ xᵀ Q x + uᵀ S x + ½ uᵀ R u,    x⁺ = A x + B u
 
-    P solves the discrete Riccati equation. It is found by doubling the horizon until that is 2²⁵ steps long (Chu, Fan, Lin & Wang
-    2004), and is differentiable by all arguments. R must be positive definite, A and B stabilizable, and what is unstable must
-    cost something; where that is not so, the result is not finite, or does not stabilize.
+    P solves the discrete Riccati equation. The method doubles the horizon up to 2²⁵ steps (Chu, Fan, Lin & Wang 2004), and
+    is differentiable with respect to all arguments. R must be positive definite, A and B stabilizable, and unstable modes
+    must have a cost. Otherwise the result is not finite, or does not stabilize.
 
-    **Arguments**
+    Args:
+      A, B: (nx, nx) and (nx, nu), for example from `rbd.step_derivatives`.
+      Q, R, S: (nx, nx), (nu, nu) and (nu, nx); S is zero by default.
 
-    - `A`, `B`: (nx, nx), (nx, nu), such as `rbd.step_derivatives` has them.
-    - `Q`, `R`, `S`: (nx, nx), (nu, nu), (nu, nx), the last by default zero.
-
-    **Returns** K (nu, nx), P (nx, nx).
+    Returns:
+      K (nu, nx) and P (nx, nx).
 
     >>> model = rbd.load("pendulum")
     >>> upright = rbd.State(jnp.array([jnp.pi]), jnp.zeros(1))
@@ -111,7 +113,7 @@ def _in_parallel(problem: LinearQuadratic, policy: Policy, start):
     return parallel_followed(problem, policy, start)
 
 
-#: How often the horizon is doubled.
+#: Number of doublings of the horizon.
 DOUBLINGS = 25
 
 

@@ -1,4 +1,4 @@
-"""What a motion has to keep to: constraints and bounds as numbers, and which of them are broken by how much, in words."""
+"""Constraints and bounds of a motion as arrays, and descriptions of the violations in words."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .sensitivity import placed
 from .solution import Solution
 
 
-#: What is as near to a bound as this, in units of the bound or one, acts.
+#: A bound is active within this distance, in units of the bound or one.
 ACTS = 1e-5
-#: What the cost of the duration is called.
+#: The name of the cost of the duration.
 DURATION = "duration_cost"
 
 
 class Requirement(NamedTuple):
-    """Numbers that are to be zero or within bounds, and how far they are.
+    """Values that must be zero or within bounds.
 
-    - `name`: which constraint or bound, and of what.
+    - `name`: the constraint or bound.
     - `values`, `lower`, `upper`: at the knots or steps `at`: (rows, k); bounds may be infinite.
     - `times`: of these rows, in s.
-    - `parts`: names of the k numbers.
-    - `kind`, `columns`: what they are of: "constraint", "control", "state" or "duration", and which numbers of all of that kind.
-    - `goal`: what a point has to be at, if it is that: its numbers are of one distance, in m.
+    - `parts`: names of the k values.
+    - `kind`, `columns`: "constraint", "control", "state" or "duration", and the columns among all values of that kind.
+    - `goal`: for a constraint that puts a point at a target, the name of the point; the values are then one distance, in m.
     """
 
     name: str
@@ -50,24 +50,24 @@ class Requirement(NamedTuple):
 
     @property
     def beyond(self) -> np.ndarray:
-        """By how much each is broken."""
+        """The violation of each value."""
         return np.maximum(np.maximum(self.lower - self.values, self.values - self.upper), 0)
 
     @property
     def violation(self) -> float:
-        """The most by which one is broken; NaN if one is not a number."""
+        """The largest violation; NaN if a value is NaN."""
         return float(np.max(self.beyond, initial=0))
 
     @property
     def acting(self) -> np.ndarray:
-        """Which of them are at their bounds."""
+        """A mask of the values at their bounds."""
         size = lambda bound: np.where(np.isfinite(bound), np.maximum(np.abs(bound), 1), 0)
         near = lambda bound: np.abs(self.values - bound) <= ACTS * size(bound)
         return near(self.lower) | near(self.upper) | (self.beyond > 0)
 
     @property
     def not_finite(self) -> list[str]:
-        """What is no number, in words: the first of each part."""
+        """Descriptions of values that are not finite, the first of each part."""
         bad = ~np.isfinite(self.values)
         return [
             f"{self.name}: {self.parts[part]} is {self.values[row, part]:g} {self._when(row)}"
@@ -80,7 +80,7 @@ class Requirement(NamedTuple):
         return f"Requirement({self.name!r}: {self.values.size} numbers, broken by up to {self.violation:.2g})"
 
     def worst(self) -> str:
-        """The one that is broken most, in words."""
+        """Returns a description of the largest violation."""
         if self.goal is not None:
             far = np.linalg.norm(self.beyond, axis=1)
             row = int(np.argmax(far))
@@ -99,7 +99,7 @@ class Requirement(NamedTuple):
 
 
 def name_of(thing: Cost | Value | Constraint | Residual) -> str:
-    """What a cost or a constraint is of, in a word or two."""
+    """Returns a short name of a cost or a constraint."""
     if isinstance(thing, Cost | Constraint):
         return name_of(thing.residual)
     if isinstance(thing, Along):
@@ -114,7 +114,7 @@ def name_of(thing: Cost | Value | Constraint | Residual) -> str:
 
 
 def cost_names(problem: Problem) -> list[str]:
-    """Names of what a motion costs, in the order of `Transcription.costs`."""
+    """Returns the names of the costs, in the order of `Transcription.costs`."""
     return [
         *(f"running[{i}]: {name_of(one)}" for i, one in enumerate(problem.running)),
         DURATION,
@@ -123,17 +123,17 @@ def cost_names(problem: Problem) -> list[str]:
 
 
 def broken_by(requirements: Sequence[Requirement], tolerance: float) -> list[str]:
-    """What is broken by more than a tolerance, in words, the worst first."""
+    """Returns descriptions of violations larger than a tolerance, the largest first."""
     found = [one for one in requirements if not one.violation <= tolerance]
     return [f"{one.name}: {one.worst()}" for one in sorted(found, key=lambda one: -one.violation)]
 
 
 class Judged(NamedTuple):
-    """What a solution costs and keeps to, whether it is one or not.
+    """Costs, constraints and bounds of a solution, valid or not.
 
-    - `costs`: names and values, those on the way first.
-    - `requirements`: the constraints of the problem in their order, and then the bounds.
-    - `misses`: the most that each step misses the next state: of the problem's scheme, or of the rule of a collocation.
+    - `costs`: names and values: running costs, the cost of the duration, and terminal costs.
+    - `requirements`: the constraints of the problem in their order, followed by the bounds.
+    - `misses`: the largest defect of each step, under the problem's scheme or the rule of a collocation.
     """
 
     costs: list[tuple[str, float]]
@@ -142,18 +142,18 @@ class Judged(NamedTuple):
 
     @property
     def missed(self) -> float:
-        """The most that a step misses."""
+        """The largest defect of a step."""
         return float(np.max(self.misses, initial=0))
 
     @property
     def finite(self) -> bool:
-        """Whether all of it is."""
+        """True if all values are finite."""
         numbers = [value for _, value in self.costs], self.misses, *(one.values for one in self.requirements)
         return all(np.isfinite(x).all() for x in numbers)
 
 
 def judged(problem: Problem, solution: Solution) -> Judged:
-    """A solution of a problem in numbers of the host."""
+    """Evaluates a solution of a problem, as arrays on the host."""
     costs, rows, values, lower, upper, defects = (np.asarray(x, float) for x in _looked_at(problem, solution))
     costs = list(zip(cost_names(problem), map(float, costs), strict=True))
     misses = np.abs(defects).max(axis=1, initial=0)
@@ -162,7 +162,7 @@ def judged(problem: Problem, solution: Solution) -> Judged:
 
 @compiled
 def _looked_at(problem: Problem, solution: Solution):
-    """Costs, constraints at all knots, numbers of the states that have bounds, bounds of constraints, and what steps miss."""
+    """Returns costs, constraints at all knots, bounded entries of states, bounds of constraints, and defects."""
     stages = Stages(problem)
     program = followed_by(stages, solution)
     points, inputs = placed(program, solution)
@@ -186,10 +186,10 @@ def _requirements(
     lower: np.ndarray,
     upper: np.ndarray,
 ) -> tuple[Requirement, ...]:
-    """The constraints of a problem in their order, and then the bounds.
+    """Returns the constraints of a problem in their order, followed by the bounds.
 
-    - `rows`, `lower`, `upper`: what is asked of all constraints at all knots, and their bounds; `values`: what states have bounds
-      for, as of `Stages`.
+    - `rows`, `lower`, `upper`: residuals of all constraints at all knots, and their bounds.
+    - `values`: the entries of states with bounds, in the order of `Stages`.
     """
     stages, steps, t = Stages(problem), problem.steps, np.asarray(solution.t, float)
     found, start = [], 0
@@ -203,7 +203,7 @@ def _requirements(
         found.append(Requirement(name, at, t[at], rows[here], *sides, parts, "constraint", columns, goal))
 
     def bounded(name: str, kind, at, times, values, sides, parts, first: int = 0) -> None:
-        """The columns that have bounds, if some have."""
+        """Adds the columns that have bounds, if any."""
         sides = [np.asarray(side, float) for side in sides]
         some = np.flatnonzero(np.isfinite(sides[0]) | np.isfinite(sides[1]))
         if len(some):
@@ -211,7 +211,7 @@ def _requirements(
             named = tuple(parts[i] for i in some)
             found.append(Requirement(name, at, times, values[:, some], low, high, named, kind, first + some))
 
-    # Of a collocation those of the nodes are what is bounded, and not their means.
+    # A collocation bounds the controls of the nodes, not their means.
     decided = solution.control if solution.control_nodes is None else solution.control_nodes
     decided, names, nv = np.asarray(decided, float), dof_names(problem.model), stages.nv
     knots = np.arange(len(decided)) // max((len(decided) - 1) // steps, 1)
@@ -231,11 +231,11 @@ def _requirements(
 
 
 def _goal(one: Constraint) -> str | None:
-    """What has to be at a point, if that is what a constraint asks."""
+    """Returns the name of the point that a constraint puts at a target, or None for other constraints."""
     inner = one.residual.rows if isinstance(one.residual, Along) else one.residual
     if not one.equality or not isinstance(inner, Position | CenterOfMass):
         return None
-    return inner.place.name if isinstance(inner, Position) else "the centre of mass"
+    return inner.place.name if isinstance(inner, Position) else "the center of mass"
 
 
 def _where(one: Constraint) -> str:

@@ -1,4 +1,4 @@
-"""What should be zero, or within bounds: what costs, constraints, inverse kinematics and controllers are made of."""
+"""Residuals: functions that should be zero, or within bounds, in costs, constraints, inverse kinematics and controllers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .knot import Knot
 
 
 class Residual(eqx.Module):
-    """Numbers at a knot of a motion that should be zero, or within bounds.
+    """A function of a knot of a motion whose values should be zero, or within bounds.
 
-    A weight times a residual is a cost: `10 * Position("tool", target)` is `10 · ½ ‖r‖²`, see `Cost`. A subclass has `__call__`;
-    its arrays (targets) are leaves, which can be batched and differentiated by.
+    A weight times a residual is a cost: `10 * Position("tool", target)` is `10 · ½ ‖r‖²`, see `Cost`. A subclass defines
+    `__call__`. Its arrays (targets) are leaves, which can be batched and differentiated.
 
     >>> class Balance(rbd.control.Residual):
     ...     def __call__(self, knot):
@@ -33,15 +33,17 @@ class Residual(eqx.Module):
     [-0.15]
     """
 
-    __array_ufunc__ = None  # an array of NumPy times a residual is the residual's business
+    __array_ufunc__ = None  # so that NumPy arrays leave the product to `__rmul__`
 
     @abc.abstractmethod
     def __call__(self, knot: Knot) -> Float[Array, "k"]:
-        """The numbers, of shape (k,)."""
+        """Returns the values, of shape (k,)."""
 
     def jacobian(self, knot: Knot) -> Float[Array, "k nv"]:
-        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows
-        better."""
+        """Returns the derivative of the values with respect to a step of the configuration, `q ⊕ step`, at step zero.
+
+        The default is automatic differentiation; subclasses may have a faster method.
+        """
         still = jnp.zeros_like(knot.state.v)
         return jax.jacfwd(lambda step: self(knot.moved(step)))(still)
 
@@ -71,10 +73,10 @@ class Function(Residual):
 
 
 class Along(Residual):
-    """A residual whose numbers change from knot to knot: those of `rows` have a leading axis of knots, steps + 1 of them.
+    """A residual whose targets change from knot to knot: the arrays of `rows` have a leading axis of steps + 1 knots.
 
-    - `first`: the row of the first knot; between two rows a knot's residual is between those of both, and beyond the last row it
-      is that of the last. By default each knot has the row of its number.
+    - `first`: the row of the first knot. Between two rows the residual is interpolated; beyond the last row it is that of
+      the last row. By default each knot has the row of its index.
 
     >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones((1, 7))  # (knots, nq)
     >>> follow = rbd.control.Along(rbd.control.Posture(path))
@@ -98,7 +100,7 @@ class Along(Residual):
         return self._between(knot, lambda residual: residual.jacobian(knot))
 
     def _between(self, knot: Knot, of: Callable[[Residual], Array]) -> Array:
-        """What is `of` the residuals of the rows at a knot, between them."""
+        """Returns a function of the residuals of rows, interpolated at a knot."""
         if self.first is None:
             return of(self.row(knot.index))
         last = min(len(x) for x in jax.tree.leaves(self.rows)) - 1
@@ -109,12 +111,12 @@ class Along(Residual):
         return here + (place - before).astype(here.dtype) * (next - here)
 
     def row(self, index: Int[Array, ""]) -> Residual:
-        """The residual of one knot."""
+        """Returns the residual of one row."""
         return jax.tree.map(lambda x: x[index], self.rows)
 
 
 def residual_of(owner: str, value: Any) -> Residual:
-    """A residual, or a function as one."""
+    """Returns a residual, from a residual or a function."""
     if isinstance(value, Residual):
         return value
     if callable(value):
@@ -125,15 +127,15 @@ def residual_of(owner: str, value: Any) -> Residual:
 
 
 def _asked(knot: Knot):
-    """What a user's function is asked with: None in place of a control at the last knot."""
+    """Returns the arguments of a user's function: `None` is the control at the last knot."""
     return knot.time, knot.state, knot.control if knot.has_control else None
 
 
 class Cost(eqx.Module):
-    """`½ Σ wᵢ rᵢ²` of a residual r; of least squares the second derivatives can be left to `Jᵀ W J` (Gauss–Newton).
+    """The cost `½ Σ wᵢ rᵢ²` of a residual r. Solvers can approximate its second derivatives by `Jᵀ W J` (Gauss-Newton).
 
     - `residual`, or a function `(t, state, control) -> numbers`.
-    - `weight`: w, a number or one for each of the residual's, not negative.
+    - `weight`: w, a number or one for each entry of the residual, not negative.
 
     >>> reach = rbd.control.Cost(rbd.control.Position("tool", jnp.array([0.4, 0.0, 0.5])), weight=jnp.array([10.0, 10.0, 1.0]))
     """
@@ -149,24 +151,24 @@ class Cost(eqx.Module):
         return 0.5 * jnp.sum(self.rows(knot) ** 2)
 
     def rows(self, knot: Knot) -> Float[Array, "k"]:
-        """`√w r`, the half of whose square it is."""
+        """Returns `√w r`. The cost is half its squared norm."""
         r = self.residual(knot)
         weight = self.weights(r.size, r.dtype)
         root = jnp.sqrt(jnp.where(weight > 0, weight, 1))
         return jnp.where(weight > 0, root, 0) * r
 
     def weights(self, size: int, dtype) -> Float[Array, "k"]:
-        """The weight of each of the residual's numbers, of which there are `size`."""
+        """Returns the weight of each of the residual's `size` entries."""
         if self.weight.ndim and self.weight.shape != (size,):
             raise ValueError(
-                f"control.Cost: weight has shape {self.weight.shape}; it is one number, or one for each of the "
+                f"control.Cost: weight has shape {self.weight.shape}; it must be one number, or one for each of the "
                 f"{size} numbers of {type(self.residual).__name__}"
             )
         return jnp.broadcast_to(self.weight, (size,)).astype(dtype)
 
 
 class Value(eqx.Module):
-    """A cost that is no sum of squares: a function `(t, state, control) -> number`. Its second derivatives are asked for.
+    """A cost that is not a sum of squares: a function `(t, state, control) -> number`. Solvers use its second derivatives.
 
     >>> lifted = rbd.control.Value(lambda t, state, control: -state.q[0])
     """
@@ -185,7 +187,7 @@ class Value(eqx.Module):
         value = jnp.asarray(self.function(*_asked(knot)))
         if value.shape != ():
             raise ValueError(
-                f"control.Value: function returned an array of shape {value.shape}; it returns one number"
+                f"control.Value: function returned an array of shape {value.shape}; it must return one number"
             )
         return self.weight.astype(value.dtype) * value
 
@@ -193,17 +195,19 @@ class Value(eqx.Module):
 def _weight(owner: str, weight) -> Array:
     weight = jnp.asarray(weight)
     if weight.ndim > 1 or not jnp.issubdtype(weight.dtype, jnp.number):
-        raise ValueError(f"{owner}: weight is {weight!r}; it is a number, or one for each of a residual's")
+        raise ValueError(
+            f"{owner}: weight is {weight!r}; it must be a number, or one for each entry of a residual"
+        )
     weight = (
         weight.astype(jnp.result_type(float)) if not jnp.issubdtype(weight.dtype, jnp.floating) else weight
     )
     if is_known(weight) and not bool((np.asarray(weight) >= 0).all()):
-        raise ValueError(f"{owner}: weight is {weight}; weights are not negative")
+        raise ValueError(f"{owner}: weight is {weight}; weights must not be negative")
     return weight
 
 
 def cost_of(owner: str, value: Any) -> Cost | Value:
-    """A cost: itself, or a residual with weight one."""
+    """Returns a cost, from a cost or a residual with weight one."""
     if isinstance(value, Cost | Value):
         return value
     if isinstance(value, Residual):

@@ -1,7 +1,7 @@
-"""What is usually wanted of a robot, as residuals: postures, efforts, places of its bodies, its centre of mass, clearance.
+"""Common residuals of a robot: postures, efforts, positions and orientations, center of mass, clearance.
 
-Errors of frames are in the axes of the target; velocities and momenta in the world's. Each can be part of a cost, a constraint,
-an inverse kinematics or a controller.
+Errors of frames are in the axes of the target; velocities and momenta in the world's. All can be part of costs, constraints,
+inverse kinematics and controllers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .residual import Residual
 
 
 class Posture(Residual):
-    """How far the joints are from a configuration: `q ⊖ target`, of all joints or some.
+    """The difference of the joints from a configuration: `q ⊖ target`, of all joints or some.
 
     - `target`: a configuration, by default the neutral one.
     - `joints`: by name; by default all.
@@ -55,7 +55,7 @@ class Posture(Residual):
 
 
 class Velocity(Residual):
-    """How fast the joints move, less a target: of all joints or some.
+    """The velocity of the joints less a target, of all joints or some.
 
     - `target`: by default zero.
     - `joints`: by name; by default all.
@@ -102,9 +102,9 @@ class Effort(Residual):
 
 
 class Position(Residual):
-    """Where a place of the robot is in the world, less a target: 3 numbers in m.
+    """The position of a place of the robot in the world less a target: 3 numbers in m.
 
-    - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
+    - `place`: the name of a site or a body, or `rbd.sensors.OnBody(body, placement)`.
     - `target`: a point, by default the world's origin.
 
     >>> reach = rbd.control.Position("tool", jnp.array([0.4, 0.0, 0.5]))
@@ -125,10 +125,10 @@ class Position(Residual):
 
 
 class Orientation(Residual):
-    """How a place of the robot is turned against a target: `log(Rᵀ_target R)`, 3 numbers in rad.
+    """The orientation of a place of the robot relative to a target: `log(Rᵀ_target R)`, 3 numbers in rad.
 
-    - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
-    - `target`: a rotation matrix, or a `Transform` of which the rotation counts.
+    - `place`: the name of a site or a body, or `rbd.sensors.OnBody(body, placement)`.
+    - `target`: a rotation matrix, or a `Transform` whose rotation counts.
 
     >>> model = rbd.load("pendulum")
     >>> system, state = rbd.simulate.system_of(model, jnp.zeros(1)), rbd.State(jnp.array([0.3]), jnp.zeros(1))
@@ -160,10 +160,12 @@ class Orientation(Residual):
 
 
 class Pose(Residual):
-    """How a place of the robot is placed against a target: the twist `log(T⁻¹_target T)`, angles first: 6 numbers in rad and m.
+    """The pose of a place of the robot relative to a target: the twist `log(T⁻¹_target T)`, 6 numbers in rad and m.
 
-    - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
+    - `place`: the name of a site or a body, or `rbd.sensors.OnBody(body, placement)`.
     - `target`: a `Transform`.
+
+    The angles come first.
 
     >>> model = rbd.load("arm7")
     >>> there = rbd.forward_kinematics(model, rbd.neutral(model))[model.body_index("tool")]
@@ -192,7 +194,7 @@ class Pose(Residual):
 
 
 class Pointing(Residual):
-    """The direction in which an axis of a place points, less a target: 3 numbers, the difference of unit vectors.
+    """The direction of an axis of a place less a target: 3 numbers, the difference of unit vectors.
 
     - `axis`: in the axes of the place.
     - `target`: a direction in the world.
@@ -221,9 +223,9 @@ class Pointing(Residual):
 
 
 class Twist(Residual):
-    """The velocity `[ω; v]` of a place about its own origin, in the world's axes, less a target: 6 numbers.
+    """The velocity `[ω; v]` of a place about its origin, in the world's axes, less a target: 6 numbers.
 
-    - `target`: by default at rest.
+    - `target`: by default zero.
 
     >>> model = rbd.load("double_pendulum")
     >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0]))
@@ -244,7 +246,7 @@ class Twist(Residual):
 
 
 class CenterOfMass(Residual):
-    """Where the centre of mass of all bodies is in the world, less a target: 3 numbers in m.
+    """The position of the center of mass of all bodies in the world less a target: 3 numbers in m.
 
     - `target`: a point, by default the world's origin.
 
@@ -266,7 +268,7 @@ class CenterOfMass(Residual):
 
 
 class Momentum(Residual):
-    """The momentum `[k; l]` of all bodies about their centre of mass, less a target: 6 numbers.
+    """The momentum `[k; l]` of all bodies about their center of mass less a target: 6 numbers.
 
     - `target`: by default zero.
 
@@ -288,9 +290,9 @@ class Momentum(Residual):
 
 
 class Clearance(Residual):
-    """How far shapes are apart, in m; negative where they overlap. For constraints: `Constraint(Clearance(), lower=0.01)`.
+    """The distances between shapes, in m; negative for overlaps. As a constraint: `Constraint(Clearance(), lower=0.01)`.
 
-    - `pairs`: names of shapes, two by two; by default all that can touch, as contact has it.
+    - `pairs`: pairs of names of shapes; by default all pairs that can be in contact.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0.0, 0.0, -1.0))
     >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1.0, 1.0)), (0.5, 0.0, -1.0))
@@ -322,12 +324,12 @@ def _points(owner: str, target: Any) -> Array:
 
 
 def _target(owner: str, target: Array | None, like: Array, what: str) -> Array:
-    """A target in the shape and precision of what it is for."""
+    """Returns a target in the precision of the value that it is for, after a check of its shape."""
     if target is None:
         return like
     if target.shape != like.shape:
         raise ValueError(
-            f"{owner}: target has shape {target.shape}; it is {what}, of shape {like.shape}. One that changes from knot to "
-            "knot: control.Along(residual)"
+            f"{owner}: target has shape {target.shape}; the shape {what} is {like.shape}. For targets that change from "
+            "knot to knot, use control.Along(residual)."
         )
     return target.astype(like.dtype)

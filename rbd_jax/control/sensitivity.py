@@ -1,16 +1,16 @@
-"""How a solution changes with its problem: by the conditions of a minimum, and not by the steps of the search.
+"""Derivatives of a solution with respect to its problem, from the optimality conditions instead of the iterations.
 
-At a solution the slopes of the Lagrangian, the defects, and the rows that are held are zero (see `Transcription`). With the rows
-that act held and the others let go, a change of the problem changes points, inputs and multipliers by the solution of the
+At a solution the slopes of the Lagrangian, the defects, and the held rows are zero (see `Transcription`). With active rows
+held and the other rows released, a change of the problem changes points, inputs and multipliers by the solution of the
 linear equations
 
     [ H  Dᵀ Jᵀ ] [ δz ]     [ ∂(∇L) ]
     [ D        ] [ δλ ] = - [ ∂d    ]
     [ J        ] [ δy ]     [ ∂r    ]
 
-with H the second derivatives of the Lagrangian, all of them. That is a linear-quadratic problem, solved by Riccati's recursion.
-The matrix is symmetric: reverse mode solves with it once more. The multipliers come from the slopes of the cost at the solution,
-so that it does not matter by which method that was found.
+with H the complete second derivatives of the Lagrangian. This is a linear-quadratic problem, solved by Riccati's recursion.
+The matrix is symmetric, so reverse mode solves with the same matrix. The multipliers are computed from the slopes of the
+cost at the solution, so the derivatives do not depend on the method that found it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .transcription import Expanded, Transcription
 def with_sensitivities(
     search: Callable[[Problem, Solver, Guess], Solution], problem: Problem, solver: Solver, guess: Guess
 ) -> Solution:
-    """What a search finds, differentiable by the numbers of the problem; not by those of the solver and the guess."""
+    """Returns the result of a search, differentiable with respect to the problem, but not to the solver and the guess."""
     numbers, others = eqx.partition(problem, eqx.is_inexact_array)
     around, kept = eqx.partition((solver, guess), eqx.is_inexact_array)
     whole = lambda numbers: eqx.combine(numbers, others)
@@ -65,7 +65,7 @@ def with_sensitivities(
 
 
 class Unknowns(NamedTuple):
-    """Changes of points, inputs and multipliers, or what the equations for them miss."""
+    """Changes of points, inputs and multipliers, or the residuals of their equations."""
 
     x: Float[Array, "M nx"]
     w: Float[Array, "N nw"]
@@ -81,10 +81,15 @@ def changed(
     solution: Solution,
     still: Solution,
 ) -> Solution:
-    """The change of a solution with that of some numbers of its problem.
+    """Returns the change of a solution with some data of its problem.
 
-    - `of`: the problem of these numbers; `values`, `changes`: what they are, and by how much they change.
-    - `still`: a change of nothing.
+    Args:
+      of: Returns the problem for given data.
+      values: The data.
+      changes: The tangents of the data.
+      solver: The solver of the solution.
+      solution: The solution.
+      still: A zero tangent of the solution.
     """
     program = solver.transcribed(Stages(of(*values)))
     points, inputs = placed(program, solution)
@@ -94,7 +99,7 @@ def changed(
     expanded = program.expand(points, inputs, costates, rows[:, : program.m], 1.0, "full", linear)
 
     def faults(*values):
-        """What the equations miss of other problems, and what else changes with these."""
+        """Returns the residuals of the optimality conditions for other data, and other quantities that depend on the data."""
         program = solver.transcribed(Stages(of(*values)))
         points, _ = placed(program, solution)
         return missed(program, points, inputs, costates, rows, act, side)
@@ -127,7 +132,7 @@ def changed(
 
 
 def turned(stages: Stages, point: Point, change: Float[Array, "nx"], costate: Float[Array, "nx"]):
-    """How the components of a costate change because its basis turns with the point: rotations do not commute."""
+    """Returns the change of a costate's components because its basis turns with the point: rotations do not commute."""
     zeros = jnp.zeros_like(costate)
     from_there = lambda x, further: stages.difference(point, stages.move(stages.move(point, x), further))
     components = lambda x: jax.grad(lambda further: jnp.vdot(costate, from_there(x, further)))(zeros)
@@ -135,7 +140,7 @@ def turned(stages: Stages, point: Point, change: Float[Array, "nx"], costate: Fl
 
 
 def placed(program: Transcription, solution: Solution) -> tuple[Any, Array]:
-    """The points and inputs of a solution as those of a program, whose problem says where they begin."""
+    """Returns the points and inputs of a solution in the form of a program. The problem provides the initial state."""
     stages, first = program.stages, program.stages.first
     state = jax.tree.map(lambda one, many: many.at[0].set(one), first.state, solution.states)
     dt = solution.dt if stages.free else first.dt
@@ -144,7 +149,7 @@ def placed(program: Transcription, solution: Solution) -> tuple[Any, Array]:
 
 
 def described(program: Transcription, points, inputs) -> dict[str, Array]:
-    """What a solution says of a motion, but what it costs."""
+    """Returns the fields of a solution that describe the motion, except the cost."""
     stages = program.stages
     own = program.states(points)
     control, nodes = program.controls(points, inputs)
@@ -164,7 +169,7 @@ def described(program: Transcription, points, inputs) -> dict[str, Array]:
 def missed(
     program: Transcription, points, inputs, costates, rows, act, side
 ) -> tuple[Unknowns, Array, Array]:
-    """What the conditions of a minimum miss, what of their slopes by each point is of the stages from there on, and the cost."""
+    """Returns the residuals of the optimality conditions, the part of their slopes from the stages ahead, and the cost."""
     stages, nx, nz, m = program.stages, program.nx, program.nz, program.m
 
     def slope(index, point, w, after, costate, push):
@@ -186,14 +191,14 @@ def missed(
     return Unknowns(by_points, by_inputs, values.defects, beyond), ahead, jnp.sum(values.costs)
 
 
-#: Rows this near to a bound may act there.
+#: A row may be active if it is this close to a bound.
 NEAR = 1e-3
 
 
 def acting(
     program: Transcription, points, inputs, linear: Expanded
 ) -> tuple[Bool[Array, "M rows"], Array, Unknowns]:
-    """Which rows act, on which side, and the multipliers at a solution, where the program is `linear` to first order."""
+    """Returns the active rows, their sides, and the multipliers at a solution; `linear` is the program to first order there."""
     dtype = program.dtype
     lower, upper = program.bounds()
     rows = program.evaluate(points, inputs).rows
@@ -205,7 +210,7 @@ def acting(
     gap = jnp.maximum(jnp.minimum(to_low, to_high), 0)
     size = jnp.maximum(1, jnp.abs(jnp.where(side < 0, finite(lower), finite(upper))))
     near = equal | (gap <= NEAR * size)
-    # Whatever the second derivatives are: at a minimum the multipliers do not depend on them.
+    # At a minimum the multipliers do not depend on the second derivatives, so these may be replaced by convex ones.
     steepest = jnp.maximum(jnp.max(jnp.abs(linear.slope)), jnp.max(jnp.abs(linear.end_slope), initial=0))
     stiff = jnp.maximum(steepest, 1e-3)
     unit = lambda size: stiff * jnp.eye(size, dtype=dtype)
@@ -220,7 +225,7 @@ def acting(
 
 
 def slopes_of(program: Transcription, expanded: Expanded) -> tuple[Array, Array]:
-    """The slopes of the cost by points and inputs."""
+    """Returns the slopes of the cost with respect to points and inputs."""
     nx, nz = program.nx, program.nz
     by_points = jnp.concatenate([expanded.slope[:, :nx], expanded.end_slope[None]])
     by_points = by_points.at[1:].add(expanded.slope[:, nz:])
@@ -228,12 +233,12 @@ def slopes_of(program: Transcription, expanded: Expanded) -> tuple[Array, Array]
     return by_points, expanded.slope[:, nx:nz]
 
 
-#: So often what rounding and regularization leave of a solution is solved for again.
+#: Number of steps of iterative refinement, against rounding and regularization.
 REFINED = 2
 
 
 class System:
-    """The linear equations of the conditions of a minimum, with some rows held."""
+    """The linear equations of the optimality conditions, with some rows held."""
 
     def __init__(self, program: Transcription, expanded: Expanded, held: Bool[Array, "M rows"]):
         self.program, self.expanded, self.held = program, expanded, held
@@ -244,16 +249,16 @@ class System:
     # The matrix.
 
     def along(self, x, w):
-        """The change of the rows."""
+        """Returns the change of the rows."""
         z = jnp.concatenate([x, jnp.concatenate([w, jnp.zeros_like(w[:1])])], axis=1)
         return jnp.concatenate([matvec(self.expanded.rows, z), z], axis=1)
 
     def pushed(self, rows):
-        """What rows push points and inputs with."""
+        """Returns the derivative of the rows, times their multipliers, with respect to points and inputs."""
         return vecmat(rows[:, : self.m], self.expanded.rows) + rows[:, self.m :]
 
     def ahead(self, change: Unknowns):
-        """The change of the slopes by each point, of the stages from there on."""
+        """Returns the change of the slopes with respect to each point, of the stages from there on."""
         nx = self.nx
         z = jnp.concatenate([change.x[:-1], change.w, change.x[1:]], axis=1)
         own = matvec(self.expanded.curvature, z) + vecmat(change.costates, self.expanded.defects)
@@ -262,12 +267,12 @@ class System:
         return jnp.concatenate([own[:, :nx], end[None]]) + held[:, :nx]
 
     def costing(self, change: Unknowns):
-        """The change of the cost."""
+        """Returns the change of the cost."""
         by_points, by_inputs = slopes_of(self.program, self.expanded)
         return jnp.sum(by_points * change.x) + jnp.sum(by_inputs * change.w)
 
     def times(self, change: Unknowns) -> Unknowns:
-        """The matrix times a change. What is given of the first point, and rows that are not held, are there for themselves."""
+        """Returns the matrix times a change. Given entries of the first point and released rows have unit diagonals."""
         nx, nz, free = self.nx, self.nz, self.program.free
         x, w, costates, rows = change
         inside = x.at[0].set(jnp.where(free, x[0], 0))
@@ -285,7 +290,7 @@ class System:
     # Its inverse.
 
     def factor(self):
-        """What does not depend on the right-hand side, with held rows softened a little."""
+        """Computes the factors, which do not depend on the right-hand side, with held rows slightly softened."""
         nx, nz, m, expanded = self.nx, self.nz, self.m, self.expanded
         defects, dtype = expanded.defects, self.program.dtype
         unit = jnp.broadcast_to(jnp.eye(nx, dtype=dtype), defects[..., nz:].shape)
@@ -320,7 +325,7 @@ class System:
         self.free_at, self.first = at, first[at][:, at]
 
     def once(self, missing: Unknowns) -> Unknowns:
-        """The solution with held rows softened."""
+        """Returns the solution with held rows softened."""
         nx, nz = self.nx, self.nz
         c = -matvec(self.back, missing.costates)
         lifted = self.pushed(-self.weight * missing.rows)
@@ -358,9 +363,9 @@ class System:
         return Unknowns(x.at[0].set(given), w, costates, rows)
 
     def solve(self, missing: Unknowns) -> Unknowns:
-        """The change whose product with the matrix this is."""
+        """Returns the change whose product with the matrix is `missing`."""
 
-        # As one vector: of which only some parts change with a number, it can be transposed all the same.
+        # A single vector can be transposed even if only some of its parts depend on the data.
         vector, parts = ravel_pytree(missing)
         flat = lambda change: ravel_pytree(change)[0]
 

@@ -1,4 +1,4 @@
-"""Multiple shooting by an interior-point method."""
+"""Multiple shooting with an interior-point method."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .shots import Shots
 
 
 class Shooting(InteriorPoint):
-    """Multiple shooting by an interior-point method.
+    """Multiple shooting with an interior-point method.
 
-    States and controls of all knots are unknowns. The step from each knot is that of the problem's scheme, and must end at the
-    next one: the search may begin with states that do not follow on each other, and passes through such. Arguments are those of
-    `InteriorPoint`.
+    The unknowns are the states and controls of all knots. The step of the problem's scheme from each knot must end at the
+    next knot. The initial guess and the iterates may have gaps between the end of a step and the next knot. Arguments are
+    those of `InteriorPoint`.
 
     >>> model = rbd.load("pendulum")
     >>> problem = rbd.control.Problem(

@@ -1,4 +1,4 @@
-"""Multiple shooting: states of all knots are decided on, and the steps of the problem's own scheme must meet them."""
+"""Multiple shooting: the states of all knots are unknowns, and constraints connect them by steps of the problem's scheme."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .transcription import Stage, Transcription, half_square, square
 
 
 class Shots(Transcription):
-    """A problem by multiple shooting: points are those of its stages, inputs its controls."""
+    """A problem by multiple shooting: points are those of its stages, and inputs are its controls."""
 
     explicit = True
 
@@ -33,7 +33,7 @@ class Shots(Transcription):
         return Stage(*self.cost(index, point, w), self.defect(index, point, w, after))
 
     def cost(self, index, point: Point, w):
-        """What a stage costs, as in a `Stage`."""
+        """Returns the cost of a stage, in the form of a `Stage`."""
         rows, rest = self.stages.rates(self.stages.knot(index, point, w))
         return jnp.sqrt(point.dt) * rows, point.dt * rest
 
@@ -41,7 +41,7 @@ class Shots(Transcription):
         return point.dt * self.stages.rates_of_each(self.stages.knot(index, point, w))
 
     def defect(self, index, point: Point, w, after: Point):
-        """By how much a step misses the point after."""
+        """Returns the difference of the next point from the end of a step."""
         return self.stages.difference(after, self.stages.advance(index, point, w))
 
     def end_cost(self, point: Point):
@@ -51,7 +51,7 @@ class Shots(Transcription):
         return self.cost(index, point, w)[1]
 
     def linearize_stage(self, index, point: Point, w, after: Point):
-        """As for all programs; how steps end is as `rbd.step_derivatives` has it."""
+        """Linearizes a stage, with the derivatives of steps from `rbd.step_derivatives`."""
         stages, nx = self.stages, self.nx
 
         def values(change):
@@ -61,7 +61,7 @@ class Shots(Transcription):
 
         nothing = jnp.zeros(self.nz, self.dtype)
         (by_rows, by_rest, held), rows = jax.jacfwd(values, has_aux=True)(nothing)
-        # The end of a step by what it starts from, as a change of the point after.
+        # The derivative of the end of a step, as a change of the next point.
         end, (A, B) = stages.advance(index, point, w), stages.linearize(index, point, w)
         by_end = jax.jacfwd(lambda change: stages.difference(after, stages.move(end, change)))(nothing[:nx])
         before = matmul(by_end, jnp.concatenate([A, B], axis=1))
@@ -80,7 +80,10 @@ class Shots(Transcription):
         push,
         scale: float | Float[Array, ""] = 1.0,
     ):
-        """As for all programs. The point after counts in the chart of where it is: by how much it changes is missed."""
+        """Returns the Lagrangian of a stage.
+
+        The next point counts in the chart at its current value, so its change is subtracted from the defect.
+        """
         nx, nz = self.nx, self.nz
         point, w = self.stages.move(point, change[:nx]), w + change[nx:nz]
         missed = jnp.sum(costate * (self.defect(index, point, w, after) - change[nz:]))
@@ -119,11 +122,11 @@ class Shots(Transcription):
 
 
 def point_bounds(stages: Stages, side, open: float):
-    """A bound of the numbers of a state at all knots: none at the first. The length of the steps is bounded once, at the end."""
+    """Returns a bound of states at all knots, open at the first. The length of the steps is bounded at the end only."""
     rows = jnp.broadcast_to(side, (stages.steps + 1, stages.nx)).at[0].set(open)
     return rows.at[:-1, -1].set(open) if stages.free else rows
 
 
 def with_open_end(stages: Stages, side, open: float):
-    """A bound of controls at all knots, with none at the last."""
+    """Returns a bound of controls at all knots, open at the last."""
     return jnp.broadcast_to(side, (stages.steps + 1, stages.nu)).at[-1].set(open)

@@ -1,4 +1,4 @@
-"""What a solver returns: the motion, what it costs, by how much it misses, and a feedback around it."""
+"""The result of a solver: the motion, its cost and violations, and a feedback around it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from .problem import Problem
 
 
 class Solution(eqx.Module):
-    """A motion found for a problem.
+    """A solution of a problem: a motion.
 
-    - `t`, `q`, `v`: (steps + 1, ...), the first state first; `own` as in a `State`.
-    - `control`: what was decided on, (steps, nu).
+    - `t`, `q`, `v`: (steps + 1, ...), starting with the initial state; `own` as in a `State`.
+    - `control`: the decision variables of all steps, (steps, nu).
     - `dt`: the length of the steps.
-    - `cost`: what it costs, without the constraints.
-    - `code`: a `Code`, which `control.explain` puts in words. `iterations`: how many steps the search took.
-    - `violation`: the most by which a constraint or bound is broken, or a step misses the next state.
-    - `stationarity`: the most by which the derivative of the Lagrangian by a control or state is not zero, in units of the cost.
-    - `gains`: a feedback around it, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx). None of solvers that find none.
-    - `costates`: the multipliers of the steps, (steps + 1, nx): the derivative of the remaining cost by the state. None of
-      solvers that find none.
-    - `control_nodes`: of a collocation, whose controls are not held, those of the knots, and of the middles of the steps too by
-      Hermite and Simpson's rule: (steps + 1, nu) or (2 steps + 1, nu), evenly spaced in time. `control` is then the mean.
-    - `multipliers`: of constraints and bounds, as the solver has them, for a warm start.
+    - `cost`: the cost, without penalties of constraints.
+    - `code`: a `Code`, which `control.explain` describes in words. `iterations`: the number of steps of the search.
+    - `violation`: the largest violation of a constraint or bound, or defect of a step.
+    - `stationarity`: the largest derivative of the Lagrangian by a control or state, in units of the cost.
+    - `gains`: a feedback around the motion, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx). None for solvers that do not compute
+      it.
+    - `costates`: the multipliers of the steps, (steps + 1, nx): the derivative of the remaining cost by the state. None for
+      solvers that do not compute them.
+    - `control_nodes`: for a collocation, the controls of the knots and, by the Hermite-Simpson rule, of the middles of the
+      steps: (steps + 1, nu) or (2 steps + 1, nu), evenly spaced in time. `control` is then their mean over each step.
+    - `multipliers`: of constraints and bounds, in the form of the solver, for a warm start.
 
     >>> problem = rbd.control.Problem(
     ...     rbd.load("pendulum"),
@@ -75,7 +76,7 @@ class Solution(eqx.Module):
         return State(self.q, self.v, self.own)
 
     def trajectory(self, problem: Problem) -> Trajectory:
-        """It as a trajectory, as `rbd.rollout` returns them: to draw, to look up between the knots, and for what acts in it.
+        """Returns the motion as a trajectory of `rbd.rollout`, for drawing, interpolation, and evaluation of forces.
 
         >>> model = rbd.load("pendulum")
         >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
@@ -88,10 +89,10 @@ class Solution(eqx.Module):
         return Trajectory(self.t, self.q, self.v, told.tau, own=self.own, u=u)
 
     def policy(self, problem: Problem) -> Feedback:
-        """A feedback `(t, state) -> control` that follows it, for `rbd.rollout` to ask.
+        """Returns a feedback `(t, state) -> control` that follows the motion, as a policy of `rbd.rollout`.
 
-        In the step that begins at `t` it is `u_k + K_k (x ⊖ x_k)` of the knot k of that time, within the bounds of the control;
-        without gains, `u_k`. After the end it is that of the last step.
+        In the step that begins at `t` the control is `u_k + K_k (x ⊖ x_k)` of the knot k at that time, within the bounds of
+        the control; without gains, `u_k`. After the end the feedback of the last step continues.
 
         >>> model = rbd.load("pendulum")
         >>> problem = rbd.control.Problem(
@@ -118,10 +119,10 @@ class Feedback(eqx.Module):
     solution: Solution
 
     def __call__(self, t: Float[Array, ""], state: State) -> Controls | Float[Array, "nv"]:
-        """What the model is told in the step that begins at a time and in a state."""
+        """Returns the model's control for the step that begins at a time in a state."""
         problem, solution = self.problem, self.solution
         dtype = solution.control.dtype
-        # A time that is off by rounding is still that of its knot.
+        # The margin covers rounding errors of times of knots.
         place = jnp.floor((jnp.asarray(t, dtype) - solution.t[0]) / solution.dt + 1e-3)
         knot = jnp.clip(place, 0, len(solution.control) - 1).astype(jnp.int32)
         u = solution.control[knot]
@@ -138,13 +139,13 @@ class Feedback(eqx.Module):
 
 
 def _change(system: System, start: State, end: State) -> Float[Array, "nx"]:
-    """The change from one state to another."""
+    """Returns the change from one state to another."""
     parts = system.difference(start.q, end.q), end.v - start.v, end.internal - start.internal
     return jnp.concatenate(parts)
 
 
 def _described(solution: Solution) -> str:
-    """How it went, what it costs, and where it ends; of a batch, how many went how."""
+    """Returns a description of the result, the cost, and the final state; for a batch, the number of each code."""
     code, cost = np.asarray(solution.code), np.asarray(solution.cost)
     counts, t = np.asarray(solution.iterations), np.asarray(solution.t)
     steps, batch = solution.control.shape[-2], code.shape

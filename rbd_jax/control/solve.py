@@ -1,4 +1,4 @@
-"""Solving a problem: the one function that calls a solver."""
+"""The function that solves a problem with a solver."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ def solve(
     on_iteration: OnIteration | None = None,
     checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Solution:
-    """The motion of least cost, as a solver finds it.
+    """Returns the motion of least cost, as computed by a solver.
 
-    Outside `jit` it compiles itself, once for the structure of the problem.
+    Outside of `jit` the function compiles once for each structure of the problem. Without `on_iteration` and `checkpoint` it
+    is a single compiled program, and works under `jax.jit` and `jax.vmap`. With either of them it needs the host between
+    iterations.
 
-    **Arguments**
+    Args:
+      problem: The problem.
+      solver: By default `DDP()`.
+      guess: Start of the search: a `Guess`, or an earlier `Solution` of a problem of the same size; by default zero
+        controls.
+      on_iteration: Callback after each iteration, with the number of iterations, the cost, and the violation of constraints.
+        After resuming from a checkpoint, it is first called for the earlier iterations.
+      checkpoint: File for saving and resuming the search, with a bitwise identical result: see `rbd.Checkpoint`. With a
+        larger iteration limit, a completed search continues.
 
-    - `solver`: by default `DDP()`.
-    - `guess`: where the search begins: a `Guess`, or an earlier `Solution` of a problem of the same size; by default controls of
-      zero.
-    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A
-      search that goes on from a checkpoint calls it for those made before, too.
-    - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
-      A solver that allows more iterations than before goes on where it had ended.
-
-    The last two are for a search of its own; with neither of them it is one compiled program, which is part of others under
-    `jax.jit` and `jax.vmap`.
+    Returns:
+      A `Solution`. Check its `code`.
 
     >>> model = rbd.load("pendulum")
     >>> problem = rbd.control.Problem(
@@ -68,8 +70,8 @@ def solve(
         return _solved(problem, solver, guess)
     if not is_known((problem, solver, guess)):
         raise ValueError(
-            f"{owner}: on_iteration and checkpoint need a host between the iterations, and within jax.jit, jax.vmap and jax.grad "
-            "there is none; leave them out"
+            f"{owner}: on_iteration and checkpoint need a host between the iterations, which jax.jit, jax.vmap and jax.grad do "
+            "not provide. Omit them."
         )
     return stepwise(
         owner,
@@ -110,7 +112,7 @@ def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Soluti
 
 
 def checked_guess(owner: str, problem: Problem, guess: Guess | Solution | None) -> Guess:
-    """A guess, or an earlier solution as one, that fits a problem."""
+    """Returns a checked guess for a problem, from a guess or an earlier solution."""
     guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
     instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     dtype, steps = problem.dt.dtype, problem.steps

@@ -1,4 +1,4 @@
-"""What a solver of problems of optimal control is, and where it begins."""
+"""The protocol of solvers of optimal control, and their initial guesses."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from .transcription import Transcription
 
 
 class Guess(eqx.Module):
-    """Where a search begins.
+    """The initial guess of a search.
 
     - `control`: (steps, nu), by default zero.
-    - `states`: a `State` with steps + 1 rows, which need not follow on each other; by default where the controls lead.
-    - `dt`: where that is free.
-    - `control_nodes`: for a collocation, as a `Solution` has them.
-    - `multipliers`: a solver's own, of an earlier solution.
+    - `states`: a `State` with steps + 1 rows, which may have gaps between the end of a step and the next row. By default the
+      states that follow from the controls.
+    - `dt`: the length of the steps, if the duration is free.
+    - `control_nodes`: for a collocation, as in a `Solution`.
+    - `multipliers`: of an earlier solution, in the form of the solver.
 
     >>> guess = rbd.control.Guess(control=jnp.zeros((50, 1)))
     >>> print(guess.control.shape, guess.states)
@@ -42,14 +43,14 @@ class Guess(eqx.Module):
 
     @staticmethod
     def of(solution: Solution) -> Guess:
-        """The motion of a solution."""
+        """Returns the motion of a solution."""
         return Guess(
             solution.control, solution.states, solution.dt, solution.control_nodes, solution.multipliers
         )
 
 
 class Start(eqx.Module):
-    """A guess in full: the first point, controls of all steps, and points of all knots where these were given."""
+    """A complete guess: the first point, the controls of all steps, and the points of all knots if given."""
 
     first: Point
     control: Float[Array, "steps nu"]
@@ -58,21 +59,21 @@ class Start(eqx.Module):
     multipliers: Any = None
 
     def motion(self, stages: Stages) -> Point:
-        """The points: where they were not given, those that the controls lead to."""
+        """Returns the points; if they are not given, those that follow from the controls."""
         return stages.rolled_out(self.first, self.control) if self.points is None else self.points
 
 
-#: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the
-#: search depends on is in it, so that one that was interrupted goes on as if it had not been.
+#: The state of a search between iterations: a PyTree of arrays with a fixed structure. It determines the rest of the search,
+#: so an interrupted search can resume.
 Search: TypeAlias = Any
 
 
 class Solver(eqx.Module):
     """A method for problems of optimal control, as a sequence of iterations that can be interrupted after each.
 
-    A subclass has the four methods below; `search` is the same for all.
+    A subclass defines the four abstract methods; `search` is common to all.
 
-    - `max_iterations`: how many iterations it makes at most.
+    - `max_iterations`: maximum number of iterations.
 
     >>> print(isinstance(rbd.control.DDP(max_iterations=10), rbd.control.Solver), rbd.control.DDP().max_iterations)
     True 500
@@ -81,38 +82,38 @@ class Solver(eqx.Module):
     max_iterations: eqx.AbstractVar[int]
 
     def refuse(self, problem: Problem) -> None:
-        """An error for problems that it does not solve, before anything is compiled."""
+        """Raises an error for problems that the method cannot solve, before compilation."""
 
     @abc.abstractmethod
     def begin(self, stages: Stages, start: Start) -> Search:
-        """Before the first iteration."""
+        """Returns the state before the first iteration."""
 
     @abc.abstractmethod
     def going_on(self, search: Search) -> Bool[Array, ""]:
-        """Whether there is another iteration to make."""
+        """Returns whether another iteration is necessary."""
 
     @abc.abstractmethod
     def iterate(self, stages: Stages, search: Search) -> Search:
-        """One iteration."""
+        """Returns the state after another iteration."""
 
     @abc.abstractmethod
     def finish(self, stages: Stages, search: Search) -> Solution:
-        """What was found so far, with a code: the solution, if there is nothing more to do."""
+        """Returns the current solution, with a code."""
 
     def transcribed(self, stages: Stages) -> Transcription:
-        """The program whose conditions of a minimum its solutions fulfil."""
+        """Returns the program whose optimality conditions its solutions satisfy."""
         return Shots(stages)
 
     def allowing(self, iterations: int) -> Solver:
-        """The same method with so many iterations at most."""
+        """Returns the same method with another maximum number of iterations."""
         return replace(self, max_iterations=iterations)
 
     def search(self, stages: Stages, start: Start) -> Solution:
-        """All iterations; under `jit` and `vmap`."""
+        """Runs all iterations, also under `jit` and `vmap`."""
         return self.searched(stages, self.begin(stages, start))
 
     def searched(self, stages: Stages, search: Search) -> Solution:
-        """All iterations from where a search is."""
+        """Runs all remaining iterations from a state."""
         return self.finish(
             stages,
             lax.while_loop(lambda now: self.going_on(now), lambda now: self.iterate(stages, now), search),
@@ -120,9 +121,9 @@ class Solver(eqx.Module):
 
 
 def started(stages: Stages, guess: Guess) -> Start:
-    """A guess in full."""
+    """Returns a complete guess."""
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
-    # Where it is not free the problem says it, whatever it was in the solution that the guess is of.
+    # If the duration is not free, the problem determines dt, and not the solution that the guess comes from.
     dt = guess.dt if stages.free else None
     first = stages.first if dt is None else stages.first._replace(dt=dt.astype(stages.dtype))
     if guess.states is None:

@@ -1,7 +1,7 @@
-"""A search with the host between its iterations: to tell how far it is, and to save where it is on the way.
+"""A search with host code between its iterations, to report progress and to save intermediate states.
 
-Each iteration is a call of one compiled program. What is handed from iteration to iteration is all that the rest of the search
-depends on, so that one which was saved goes on as if it had not been interrupted, to the same numbers.
+Each iteration is a call of one compiled program. The state between iterations determines the rest of the search, so a saved
+search resumes with identical results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..checkpoints import Checkpoint, plain_leaves, running, with_leaves
 from .solution import Solution
 
 
-#: What is called after each iteration: with how many there were, the cost, and by how much constraints are broken.
+#: A callback after each iteration, with the number of iterations, the cost, and the violation of constraints.
 OnIteration = Callable[[int, float, float], Any]
 
 
@@ -32,12 +32,17 @@ def stepwise(
     on_iteration: OnIteration | None,
     checkpoint: Checkpoint | str | os.PathLike | None,
 ) -> Solution:
-    """Where a search comes to.
+    """Runs a search, and returns its solution.
 
-    - `begin`, `iterate`: what the search is before the first iteration, and after another one.
-    - `look`: what was found so far, and whether there is another iteration to make.
-    - `most`: how many iterations are allowed. There may be more than when it was saved.
-    - `key`: what else decides on the numbers, see `rbd.Checkpoint.run`.
+    Args:
+      owner: The calling function, for messages.
+      begin: Returns the state before the first iteration.
+      iterate: Returns the state after another iteration.
+      look: Returns the current solution, and whether another iteration is necessary.
+      most: Maximum number of iterations. It may be larger than when the search was saved.
+      key: The other inputs that determine the result, see `rbd.Checkpoint.run`.
+      on_iteration: The callback.
+      checkpoint: The file to save to and resume from.
     """
     with running(owner, checkpoint, key) as run:
         search, told = begin(), []

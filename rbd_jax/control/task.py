@@ -1,4 +1,4 @@
-"""Tasks of controllers: residuals with how fast they are to vanish, as linear equations in accelerations or velocities."""
+"""Tasks of controllers: residuals with rates of convergence, as linear equations in accelerations or velocities."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from .residual import Cost, Residual, residual_of
 
 
 class Task(eqx.Module):
-    """A residual that a controller makes vanish: `ë = -stiffness e - damping ė` of one that depends on the configuration,
-    `ė = -rate e` of one that depends on velocities, and `e = 0` of one that depends on the control.
+    """A residual that a controller drives to zero.
+
+    The required motion is `ë = -stiffness e - damping ė` for a residual of the configuration, `ė = -rate e` for a residual
+    of velocities, and `e = 0` for a residual of the control. Functions that take tasks convert a weight times a residual to
+    a task of rate 10.
 
     - `residual`, or a function `(t, state, control) -> numbers`.
-    - `weight`: of the square of what is missing, a number or one for each of the residual's.
+    - `weight`: of the squared error, a number or one for each entry of the residual.
     - `rate`: in 1/s; errors decay like `exp(-rate t)`, without overshoot.
-    - `stiffness`, `damping`: by default `rate²` and `2 rate`. With a stiffness alone the damping is critical, the rate its root.
-
-    A weight times a residual, where tasks are asked for, is a task of rate 10.
+    - `stiffness`, `damping`: by default `rate²` and `2 rate`. With a stiffness only, the damping is critical, and the rate
+      is its root.
 
     >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.4, 0.0, 0.5)), weight=10.0, rate=20.0)
     """
@@ -55,7 +57,7 @@ class Task(eqx.Module):
         self.residual, self.weight = cost.residual, cost.weight
         if rate is not None and stiffness is not None:
             raise ValueError(
-                f"{owner}: rate and stiffness are both given, and each says the other; leave one out"
+                f"{owner}: rate and stiffness are both given, and each determines the other. Omit one."
             )
         if stiffness is None:
             self.rate = _rates(owner, "rate", 10.0 if rate is None else rate)
@@ -71,28 +73,28 @@ def _rates(owner: str, name: str, value: Any) -> Array:
     array = as_array(owner, name, value, "a number, or one for each of the residual's")
     if array.ndim > 1:
         raise ValueError(
-            f"{owner}: {name} has shape {array.shape}; it is a number, or one for each of the residual's"
+            f"{owner}: {name} has shape {array.shape}; it must be a number, or one for each entry of the residual"
         )
     if is_known(array) and not bool((np.asarray(array) >= 0).all()):
-        raise ValueError(f"{owner}: {name} is {array}; it is not negative")
+        raise ValueError(f"{owner}: {name} is {array}; it must not be negative")
     return array
 
 
-#: What is to be done: tasks, residuals, weights times residuals, or a function of time that gives them, by which targets that
-#: move are followed with their velocities and accelerations.
+#: Tasks, residuals, weights times residuals, or a function of time that returns them. With a function, moving targets are
+#: followed with their velocities and accelerations.
 Tasks: TypeAlias = (
     Sequence[Task | Cost | Residual] | Callable[[Float[Array, ""]], Sequence[Task | Cost | Residual]]
 )
 
 
 def tasks_at(owner: str, tasks: Tasks, time: Float[Array, ""]) -> tuple[Task, ...]:
-    """The tasks at a time."""
+    """Returns the tasks at a time."""
     given = tasks(time) if callable(tasks) and not isinstance(tasks, Residual) else tasks
     if isinstance(given, Task | Cost | Residual):
         given = (given,)
     if not isinstance(given, tuple | list):
         raise TypeError(
-            f"{owner}: tasks is {given!r}; it takes a list of tasks, or a function of time that gives one"
+            f"{owner}: tasks is {given!r}; it takes a list of tasks, or a function of time that returns one"
         )
     return tuple(_task(owner, one) for one in given)
 
@@ -109,16 +111,17 @@ def _task(owner: str, one: Any) -> Task:
     )
 
 
-#: What a residual depends on, the first of these that it does: what is decided on, the velocity, or the configuration alone.
+#: Kind of a residual: it depends on the control; else on the velocity; else on the configuration only.
 CONTROL, VELOCITY, CONFIGURATION = "control", "velocity", "configuration"
 
 
 class Moving(NamedTuple):
     """A residual in motion.
 
-    - `order`: what it depends on, of those above.
-    - `value`, `rate`, `bias`: e; how it changes at the present velocity and time; and the rate of that without acceleration.
-    - `jacobian`: of e by the configuration, or, if it depends on velocities, by these; or by the control.
+    - `order`: the kind of the residual, see above.
+    - `value`, `rate`, `bias`: e; its rate at the current velocity and time; and the derivative of this rate without
+      acceleration.
+    - `jacobian`: of e with respect to the configuration, the velocity or the control, according to its kind.
     """
 
     order: str
@@ -135,7 +138,7 @@ def moving(
     control: Float[Array, "nu"] | None,
     residuals: Callable[[Float[Array, ""]], Sequence[Residual]],
 ) -> list[Moving]:
-    """Residuals, which a function of time gives, in a motion that goes on as it does: at a constant velocity."""
+    """Returns residuals in a motion of constant velocity. `residuals` returns them as a function of time."""
 
     def knot(s, v=state.v, control=control):
         q = state.q if s is None else system.move(state.q, s * state.v)
@@ -170,16 +173,17 @@ def _order(by: Callable, v, control) -> str:
 
 
 def spread(numbers: Float[Array, "*k"], like: Float[Array, "k"], what: str) -> Float[Array, "k"]:
-    """A number, or one for each of a residual's, as one for each."""
+    """Returns a number for each entry of a residual, from one number or an array."""
     if numbers.ndim and numbers.shape != like.shape:
         raise ValueError(
-            f"control.Task: {what} has shape {numbers.shape}; it is one number, or one for each of the residual's {like.size}"
+            f"control.Task: {what} has shape {numbers.shape}; it must be one number, or one for each of the "
+            f"{like.size} entries of the residual"
         )
     return jnp.broadcast_to(numbers, like.shape).astype(like.dtype)
 
 
 def wanted_acceleration(task: Task, at: Moving) -> Float[Array, "k"]:
-    """What `jacobian @ a`, or, of a task on the control, `jacobian @ u`, should be."""
+    """Returns the required `jacobian @ a` or, for a task of the control, `jacobian @ u`."""
     if at.order == CONTROL:
         return -at.value
     if at.order == VELOCITY:
@@ -189,7 +193,7 @@ def wanted_acceleration(task: Task, at: Moving) -> Float[Array, "k"]:
 
 
 def wanted_velocity(task: Task, at: Moving) -> Float[Array, "k"]:
-    """What `jacobian @ v` should be; the residual is asked at rest."""
+    """Returns the required `jacobian @ v`; the residual is evaluated at rest."""
     if at.order == VELOCITY:
         return -at.value
     return -spread(task.rate, at.value, "rate") * at.value - at.rate
@@ -198,9 +202,11 @@ def wanted_velocity(task: Task, at: Moving) -> Float[Array, "k"]:
 def kept_rows(
     one: Constraint, at: Moving, rate: Float[Array, ""], order: int
 ) -> tuple[Float[Array, "k n"], Float[Array, "k"], Float[Array, "k"]]:
-    """A constraint as rows with bounds on `jacobian @ v` (order 1) or `jacobian @ a` (order 2): as near as it is to a bound, so
-    slowly it may be approached, `ṙ ≥ -rate (r - lower)`, and of accelerations `r̈ ≥ -rate² (r - lower) - 2 rate ṙ` (a control
-    barrier function)."""
+    """Returns a constraint as rows with bounds on `jacobian @ v` (order 1) or `jacobian @ a` (order 2).
+
+    The approach to a bound slows down with the distance: `ṙ ≥ -rate (r - lower)`, and for accelerations
+    `r̈ ≥ -rate² (r - lower) - 2 rate ṙ` (a control barrier function).
+    """
     lower, upper = one.sides(at.value.size, at.value.dtype)
     first = at.order == VELOCITY or order == 1
     if at.order == CONTROL:

@@ -1,10 +1,10 @@
-"""A problem as a nonlinear program on stages: what decides each of them, and what must be zero between them.
+"""A problem as a nonlinear program on stages, with unknowns of each stage and constraints between stages.
 
     minimize    Σ l_k(X_k, w_k, X_{k+1}) + l_N(X_N)
     subject to  d_k(X_k, w_k, X_{k+1}) = 0,   lower_k ≤ r_k(X_k, w_k) ≤ upper_k
 
-A point X_k lies on a manifold, an input w_k is a vector. Of the first point a part is given. Rows whose bounds are equal are
-equalities. Numbers of points and inputs that can be bounded as they are have rows of their own, the box: after the others.
+A point X_k lies on a manifold, an input w_k is a vector. A part of the first point is given. Rows with equal bounds are
+equalities. Directly bounded entries of points and inputs have separate rows after the others, the box.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .lqr import LinearQuadratic, Policy
 class Stage(NamedTuple):
     """A stage of a program.
 
-    - `rows`, `rest`: what it costs: numbers of whose squares it is half the sum, and the rest.
-    - `defect`: by how much the step from its point misses the point after: zero on a motion.
+    - `rows`, `rest`: the cost: half the sum of squares of the rows, and the remaining cost.
+    - `defect`: the difference of the next point from the end of the step; zero on a motion.
     """
 
     rows: Float[Array, "rows"]
@@ -36,12 +36,12 @@ class Stage(NamedTuple):
 
     @property
     def cost(self) -> Float[Array, ""]:
-        """What it costs in all."""
+        """The total cost."""
         return half_square(self.rows, self.rest)
 
 
 class Values(NamedTuple):
-    """What a motion costs and by how much it misses, stage by stage.
+    """Costs, defects and rows of a motion, by stage.
 
     - `costs`: (N + 1,), the last of the end.
     - `defects`: (N, nx). `rows`: (N + 1, m + nx + nw).
@@ -53,11 +53,11 @@ class Values(NamedTuple):
 
 
 class Expanded(NamedTuple):
-    """A program to second order. A change of a stage is of its point, its input and the point after: n = nx + nw + nx numbers.
+    """A program to second order. A change of a stage has n = nx + nw + nx entries: of its point, its input and the next point.
 
     - `slope`, `curvature`: of the cost, and of the Lagrangian: (N, n) and (N, n, n).
     - `defects`: the derivatives of the defects, (N, nx, n).
-    - `rows`: those of the rows without the box, by point and input, (N + 1, m, nx + nw).
+    - `rows`: the derivatives of the rows without the box, with respect to point and input, (N + 1, m, nx + nw).
     - `end_slope`, `end_curvature`: of the end, (nx,) and (nx, nx).
     """
 
@@ -70,13 +70,13 @@ class Expanded(NamedTuple):
 
 
 class Transcription(abc.ABC):
-    """A problem as a program on stages. A subclass says what is decided on; functions take one stage.
+    """A problem as a program on stages. A subclass defines the unknowns; functions take one stage.
 
-    - `nx`, `nw`: how many numbers change a point, and are an input.
-    - `free`: which of the changes of the first point are decided on; the others are zero.
-    - `alike`: which of the numbers of a point are the same for all points, and bounded at the last.
+    - `nx`, `nw`: the sizes of a change of a point, and of an input.
+    - `free`: mask of the entries of the first point's change that are unknowns; the others are zero.
+    - `alike`: mask of the entries of a point that are equal for all points, and bounded at the last.
     - `m`: the number of rows without the box.
-    - `curved`: how many of the changes of a stage, the first ones, have second derivatives.
+    - `curved`: the number of leading entries of a stage's change that have second derivatives.
     """
 
     nw: int
@@ -92,59 +92,59 @@ class Transcription(abc.ABC):
 
     @abc.abstractmethod
     def begun(self, start) -> tuple[Any, Float[Array, "N nw"]]:
-        """The points and inputs that a `Start` says."""
+        """Returns the points and inputs of a `Start`."""
 
     @abc.abstractmethod
     def states(self, points) -> Point:
-        """The points of the problem's own stages."""
+        """Returns the points of the problem's stages."""
 
     @abc.abstractmethod
     def controls(self, points, inputs: Float[Array, "N nw"]) -> tuple[Array, Array | None]:
-        """The controls of the steps, and where they are not held, those of the nodes."""
+        """Returns the controls of the steps and, if they are not held, the controls of the nodes."""
 
     @abc.abstractmethod
     def feedback(self, policy: Policy) -> Float[Array, "N nu nx"]:
-        """How the control of each step changes with the state."""
+        """Returns the derivative of the control of each step with respect to the state."""
 
     @abc.abstractmethod
     def move(self, point: Any, change: Float[Array, "nx"]) -> Any:
-        """A point changed."""
+        """Returns a point after a change."""
 
     @abc.abstractmethod
     def stage(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> Stage:
-        """What a stage costs, and by how much the step misses the point after."""
+        """Returns the cost of a stage, and the defect of its step."""
 
     @abc.abstractmethod
     def rates(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> Float[Array, "costs"]:
-        """What each of the running costs comes to on a stage, and the duration."""
+        """Returns each running cost of a stage, and the cost of its duration."""
 
     @abc.abstractmethod
     def end_cost(self, point) -> tuple[Array, Array]:
-        """What the last point costs: numbers of whose squares it is half the sum, and the rest."""
+        """Returns the cost of the last point: rows, with half their squared norm as cost, and the remaining cost."""
 
     @abc.abstractmethod
     def held(self, index: Int[Array, ""], point, w: Float[Array, "nw"]) -> Float[Array, "m"]:
-        """The residuals of the constraints at a knot but the last."""
+        """Returns the residuals of the constraints at a knot before the last."""
 
     @abc.abstractmethod
     def end_held(self, point) -> Float[Array, "m"]:
-        """The residuals of the constraints at the last knot."""
+        """Returns the residuals of the constraints at the last knot."""
 
     @abc.abstractmethod
     def box(self, point) -> Float[Array, "nx"]:
-        """The numbers of a point that are bounded as they are; they change as the point does."""
+        """Returns the directly bounded entries of a point; they change as the point does."""
 
     @abc.abstractmethod
     def box_bounds(self) -> tuple[Float[Array, "M nz"], Float[Array, "M nz"]]:
-        """The bounds of these and of the inputs."""
+        """Returns the bounds of these entries and of the inputs."""
 
     # Linearized steps.
 
-    #: Whether the derivative of every defect by the point after is minus the unit matrix.
+    #: True if the derivative of every defect with respect to the next point is minus the unit matrix.
     explicit = False
 
     def steps_of(self, expanded: Expanded, defects: Float[Array, "N nx"]) -> Steps:
-        """The steps of an expansion, solved for the point after."""
+        """Returns the steps of an expansion, solved for the next point."""
         nx, nz = self.nx, self.nz
         before, after = expanded.defects[..., :nz], expanded.defects[..., nz:]
         if self.explicit:
@@ -153,24 +153,24 @@ class Transcription(abc.ABC):
         return Steps(solved[..., :nx], solved[..., nx:-1], solved[..., -1], after)
 
     def costates_of(self, steps: Steps, pull: Float[Array, "N nx"]) -> Float[Array, "N nx"]:
-        """The multipliers of the defects, from the slopes by the points after of all else."""
+        """Returns the multipliers of the defects, from the other slopes with respect to the next points."""
         return pull if self.explicit else -jnp.linalg.solve(transpose(steps.after), pull[..., None])[..., 0]
 
-    # Everything at once.
+    # All stages.
 
     def bounds(self) -> tuple[Float[Array, "M rows"], Float[Array, "M rows"]]:
-        """The bounds of all rows of all knots."""
+        """Returns the bounds of all rows of all knots."""
         lower, upper, _ = self.stages.constraint_bounds()
         low, high = self.box_bounds()
         return jnp.concatenate([lower, low], axis=1), jnp.concatenate([upper, high], axis=1)
 
     def boxed(self, points, inputs: Float[Array, "N nw"]) -> Float[Array, "M nz"]:
-        """The numbers of the box at all knots."""
+        """Returns the entries of the box at all knots."""
         values = jax.vmap(self.box)(points)
         return jnp.concatenate([values, _with_end(inputs)], axis=1)
 
     def evaluate(self, points, inputs: Float[Array, "N nw"]) -> Values:
-        """Costs, defects and rows of a motion."""
+        """Returns costs, defects and rows of a motion."""
         stages = self.stages
 
         def each(index, point, w, after):
@@ -184,16 +184,14 @@ class Transcription(abc.ABC):
         return Values(costs, defects, jnp.concatenate([held, self.boxed(points, inputs)], axis=1))
 
     def costs(self, points, inputs: Float[Array, "N nw"]) -> Float[Array, "costs"]:
-        """What each cost of a motion comes to: those on the way, what the duration costs, and those at the end."""
+        """Returns each cost of a motion: running costs, the cost of the duration, and terminal costs."""
         stages = self.stages
         each = stages.over_stages(self.rates, stages.before(points), inputs, stages.after(points))
         end = stages.terminal_of_each(stages.last(self.states(points)))
         return jnp.concatenate([jnp.sum(each, axis=0), end])
 
     def linearized(self, points, inputs: Float[Array, "N nw"]) -> Expanded:
-        """The program to first order around a motion. Curvatures are those of the squares in the cost with linear rows: Gauss and
-        Newton's, without the rest.
-        """
+        """Returns the program to first order around a motion. Curvatures are those of Gauss-Newton."""
         stages = self.stages
         around = stages.before(points), inputs, stages.after(points)
         slope, squares, defects, rows = stages.over_stages(self.linearize_stage, *around)
@@ -212,10 +210,18 @@ class Transcription(abc.ABC):
         hessian: Hessian,
         linear: Expanded | None = None,
     ) -> Expanded:
-        """The program to second order around a motion; second derivatives of the cost, times a scale, and of what it must keep to
-        with these multipliers: `costates` of the defects and `pushes` of the rows without the box. Slopes are without the scale.
+        """Returns the program to second order around a motion.
 
-        - `linear`: what is `linearized` there, if that is known.
+        The second derivatives are of the scaled cost, and of the constraints with the given multipliers. Slopes are without
+        the scale.
+
+        Args:
+          points, inputs: The motion.
+          costates: Multipliers of the defects.
+          pushes: Multipliers of the rows without the box.
+          scale: Factor on the cost.
+          hessian: "full", or "gauss-newton" for squares with linear rows.
+          linear: The result of `linearized` there, if known.
         """
         stages, last = self.stages, self.stages.last(points)
         linear = self.linearized(points, inputs) if linear is None else linear
@@ -238,7 +244,7 @@ class Transcription(abc.ABC):
         return linear._replace(curvature=bends, end_curvature=end_bends)
 
     def moved(self, point, w, after, change: Float[Array, "n"]):
-        """A stage's point, its input and the point after, changed."""
+        """Returns a stage's point, its input and the next point, after a change."""
         nx, nz = self.nx, self.nz
         return self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
 
@@ -253,23 +259,23 @@ class Transcription(abc.ABC):
         push,
         scale: float | Float[Array, ""] = 1.0,
     ):
-        """The Lagrangian of a stage, without the box, after a change of its point, its input and the point after."""
+        """Returns the Lagrangian of a stage, without the box, after a change of its point, its input and the next point."""
         point, w, after = self.moved(point, w, after, change)
         stage = self.stage(index, point, w, after)
         missed = jnp.sum(costate * stage.defect)
         return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
 
     def end_lagrangian(self, point, change: Float[Array, "nx"], push, scale: float | Float[Array, ""] = 1.0):
-        """That of the end."""
+        """Returns the Lagrangian of the end."""
         point = self.move(point, change)
         return scale * half_square(*self.end_cost(point)) + jnp.sum(push * self.end_held(point))
 
     def rest(self, index, point, w, after) -> Float[Array, ""]:
-        """What a stage costs beside its squares."""
+        """Returns the cost of a stage beside its squares."""
         return self.stage(index, point, w, after).rest
 
     def linearize_stage(self, index, point, w, after):
-        """Slope, the squares' curvature, and the derivatives of the defect and the rows of one stage."""
+        """Returns the slope, the curvature of the squares, and the derivatives of the defect and the rows of one stage."""
 
         def values(change):
             point_, w_, after_ = self.moved(point, w, after, change)
@@ -281,7 +287,7 @@ class Transcription(abc.ABC):
         return vecmat(rows, by_rows) + by_rest, square(by_rows), defect, held[:, : self.nz]
 
     def linearize_end(self, point):
-        """Slope, the squares' curvature, and the derivatives of the rows at the end."""
+        """Returns the slope, the curvature of the squares, and the derivatives of the rows at the end."""
 
         def values(change):
             there = self.move(point, change)
@@ -293,7 +299,7 @@ class Transcription(abc.ABC):
 
 
 class Steps(NamedTuple):
-    """Linearized steps, `δX⁺ = A δX + B δw + c`, and the derivative of the defects by the point after."""
+    """Linearized steps, `δX⁺ = A δX + B δw + c`, and the derivative of the defects with respect to the next point."""
 
     A: Float[Array, "N nx nx"]
     B: Float[Array, "N nx nw"]
@@ -308,7 +314,7 @@ def condensed(
     end_curvature: Float[Array, "nx nx"],
     end_slope: Float[Array, "nx"],
 ) -> LinearQuadratic:
-    """A quadratic program in the changes of points and inputs, that of the point after put in terms of those before it."""
+    """Returns a linear-quadratic problem in the changes of points and inputs, with the next point eliminated."""
     A, B, c, _ = steps
     nx, nz = A.shape[-1], A.shape[-1] + B.shape[-1]
     ahead = jnp.concatenate([A, B], axis=-1)
@@ -334,17 +340,17 @@ def half_square(rows, rest):
 
 
 def square(matrix):
-    """The matrix, transposed, times itself."""
+    """Returns the transposed matrix times the matrix."""
     return matmul(transpose(matrix), matrix)
 
 
 def second_derivatives(function: Callable, size: int, some: int, dtype) -> Float[Array, "n n"]:
-    """Second derivatives at zero of a function of `size` numbers that only the first `some` of them curve."""
+    """Returns second derivatives at zero of a function of `size` numbers that is linear in all but the first `some`."""
     of = lambda change: function(jnp.pad(change, (0, size - some)))
     matrix = jax.jacfwd(jax.grad(of))(jnp.zeros(some, dtype))
     return jnp.pad(0.5 * (matrix + transpose(matrix)), (0, size - some))
 
 
 def _with_end(rows):
-    """Rows of stages with zeros for the end."""
+    """Returns rows of stages with zeros for the end."""
     return jnp.concatenate([rows, jnp.zeros_like(rows[:1])])

@@ -1,13 +1,13 @@
-"""Whole-body control: accelerations, generalized forces and contact forces of the present moment, by a quadratic program.
+"""Whole-body control: current accelerations, generalized forces and contact forces, by a quadratic program.
 
     minimize    ½ Σ w |J a - ë*|²  +  ½ damping (|a + rest v|² + |f|² / m²)
-    subject to  M a + h = Sᵀ τ + Cᵀ f + Gᵀ λ          what the robot can do
-                C a = -Ċ v - rate C v,  G a = -Ġ v    what stands goes on to stand, loops stay closed
+    subject to  M a + h = Sᵀ τ + Cᵀ f + Gᵀ λ          the equation of motion
+                C a = -Ċ v - rate C v,  G a = -Ġ v    contacts hold, loops stay closed
                 f within its friction cone,  |τ| ≤ effort_limit,  limits of q and v
 
-Inverse dynamics as optimization (Saab et al. 2013; Del Prete et al. 2016, TSID). The forces τ are what the equation of motion
-says of a, f and λ, so that the unknowns of the program are these. Priorities are programs one after the other, each with what
-those before it have reached as equalities (Kanoun et al. 2011).
+This is inverse dynamics as optimization (Saab et al. 2013; Del Prete et al. 2016, TSID). The equation of motion determines
+the forces τ from a, f and λ, so the unknowns of the program are a, f and λ. Priorities are a sequence of programs, each with
+the results of the previous programs as equalities (Kanoun et al. 2011).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .residual import Cost, Residual
 from .task import CONTROL, Moving, Task, kept_rows, moving, spread, tasks_at, wanted_acceleration
 
 
-#: Tasks as weighted, or lists of these, each strictly before the next; or a function of time that gives either.
+#: Weighted tasks, or lists of tasks in strict order of priority; or a function of time that returns either.
 Levels: TypeAlias = (
     Sequence[Task | Cost | Residual | Sequence[Task | Cost | Residual]]
     | Callable[[Float[Array, ""]], Sequence[Any]]
@@ -52,13 +52,15 @@ Levels: TypeAlias = (
 
 
 class WholeBodyCommand(eqx.Module):
-    """What to do now, and what comes of it.
+    """A command, and its predicted effects.
 
-    - `tau`: generalized forces, zero where nothing drives: what a policy of `rbd.rollout` returns. Within their limits.
-    - `code`: a `Code`: `CONVERGED`, or `INFEASIBLE` if nothing keeps to all limits, cones and constraints; tau is no command
-      then.
-    - `acceleration`: that follows. `forces`: of the contacts, on the robot, in the world's axes.
-    - `missing`: by how much each task's numbers accelerate otherwise than they should, one after the other.
+    - `tau`: generalized forces, zero for joints that are not driven: the output of a policy of `rbd.rollout`. Within their
+      limits.
+    - `code`: a `Code`: `CONVERGED`, or `INFEASIBLE` if no command satisfies all limits, cones and constraints. tau is not
+      valid then.
+    - `acceleration`: the resulting acceleration.
+    - `forces`: contact forces on the robot, in the world's axes.
+    - `missing`: the difference of each task's acceleration from the required acceleration, concatenated.
 
     >>> model = rbd.load("arm7")
     >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=10.0)
@@ -75,7 +77,7 @@ class WholeBodyCommand(eqx.Module):
 
     @property
     def converged(self) -> Bool[Array, "*batch"]:
-        """Whether it was found."""
+        """True if the solver found the command."""
         return self.code == Code.CONVERGED
 
 
@@ -95,31 +97,36 @@ def whole_body_control(
     damping: float | Float[Array, ""] = 1e-6,
     time: float | Float[Array, ""] = 0.0,
 ) -> WholeBodyCommand:
-    """The generalized forces with which tasks are done as well as torques, friction, joints and constraints let them be.
+    """Returns generalized forces that track tasks as closely as limits of torques, friction, joints and constraints allow.
 
-    The acceleration of a residual e of the configuration becomes `ë = -stiffness e - damping ė` (see `Task`), in the sense of
-    weighted least squares. Everything that the model says to act is counted in: gravity, velocity products, springs, what its
-    actuators do when they are told nothing; a law of contact is not, `contacts` are.
+    The acceleration of a residual e of the configuration becomes `ë = -stiffness e - damping ė` (see `Task`), in the sense
+    of weighted least squares. The function accounts for all forces of the model: gravity, velocity products, springs, and
+    actuators at zero control. It ignores the contact model and uses `contacts` instead. It compiles on the first call, and
+    works under `jit` and `vmap`. Derivatives are those of `quadratic_program`.
 
-    **Arguments**
+    Args:
+      model: The model.
+      state: The current state.
+      tasks: `Task`s, residuals, or weights times residuals; or a list of such lists in strict order of priority; or a
+        function of time that returns either, so that the robot follows moving targets with their velocity and acceleration.
+        A residual of the control, `Effort()`, acts on the forces of driven joints.
+      contacts: `PointContact`s, or places in contact with a floor.
+      constraints: Constraints on residuals. They approach a bound at most as `r̈ ≥ -rate² (r - lower) - 2 rate ṙ` (a control
+        barrier function); an equality converges in this way.
+      bounds: `Bounds` of q, of v, and, as `control`, of the forces of driven joints; by default the limits of the model.
+      actuation: The driven joints: `rbd.Actuation(joints=[...])`, by default all except those of free bodies.
+      edges: Number of edges of the pyramids that approximate friction cones from inside.
+      contact_rate: Rate, in 1/s, at which a sliding contact is brought to rest.
+      constraint_rate: Rate, in 1/s, of constraints and of the limits of q and v. At most about the inverse of the
+        controller's period.
+      rest: Rate, in 1/s, at which motions outside of all tasks come to rest.
+      damping: Weight of this motion, and of contact forces, which distributes them evenly.
+      time: The current time.
 
-    - `tasks`: `Task`s, residuals, or weights times residuals; or a list of such lists, of which each comes strictly before the
-      next; or a function of time that gives either: targets that move are then followed with their velocity and acceleration. A
-      residual of the control, `Effort()`, is one of the forces of driven joints.
-    - `contacts`: `PointContact`s, or places for ones of a floor.
-    - `constraints`: what residuals must keep to. They approach a bound as `r̈ ≥ -rate² (r - lower) - 2 rate ṙ` lets them (a
-      control barrier function), an equality is made to hold so.
-    - `bounds`: `Bounds` of q, of v, and, as `control`, of the forces of driven joints; by default the limits of the model.
-    - `actuation`: which joints are driven: `rbd.Actuation(joints=[...])`, by default all but those of free bodies.
-    - `edges`: of the pyramids that stand for friction cones, within these.
-    - `contact_rate`: in 1/s, at which a contact that slides is stopped.
-    - `constraint_rate`: in 1/s, of constraints and the limits of q and v. At most about the inverse of the controller's period.
-    - `rest`, `damping`: what no task asks for comes to rest at this rate, and forces are shared out evenly; with this weight.
-    - `time`: when that is.
+    Returns:
+      A `WholeBodyCommand`.
 
-    **Returns** a `WholeBodyCommand`.
-
-    Compiled for itself; under `jit` and `vmap`, and differentiable, as `quadratic_program` is. As a policy:
+    As a policy:
 
     >>> model = rbd.load("arm7")
     >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=10.0)
@@ -144,7 +151,7 @@ def whole_body_control(
     }
     edges = whole_number(owner, "edges", edges)
     if edges < 3:
-        raise ValueError(f"{owner}: edges is {edges}; a pyramid has three or more")
+        raise ValueError(f"{owner}: edges is {edges}; it must be at least 3")
     time = number(owner, "time", time, dtype=dtype)
     contacts = (contacts,) if isinstance(contacts, str | PointContact) else contacts
     contacts = tuple(one if isinstance(one, PointContact) else PointContact(one) for one in contacts)
@@ -166,7 +173,7 @@ def whole_body_control(
 
 
 class Limits(NamedTuple):
-    """Between which numbers configurations, velocities and the forces of driven joints are."""
+    """Limits of configurations, velocities and the forces of driven joints."""
 
     lower: Float[Array, "nq"]
     upper: Float[Array, "nq"]
@@ -177,7 +184,7 @@ class Limits(NamedTuple):
 
 
 class Settings(eqx.Module):
-    """Numbers that a controller is tuned by."""
+    """Tuning parameters of the controller."""
 
     contact_rate: Float[Array, ""]
     constraint_rate: Float[Array, ""]
@@ -187,7 +194,7 @@ class Settings(eqx.Module):
 
 
 def levels_at(owner: str, tasks: Any, time: Float[Array, ""]) -> tuple[tuple[Task, ...], ...]:
-    """The tasks at a time, level by level."""
+    """Returns the tasks at a time, by level."""
     given: Any = tasks(time) if callable(tasks) and not isinstance(tasks, Residual) else tasks
     if isinstance(given, tuple | list) and given and all(isinstance(one, tuple | list) for one in given):
         return tuple(tasks_at(owner, level, time) for level in given)
@@ -195,7 +202,7 @@ def levels_at(owner: str, tasks: Any, time: Float[Array, ""]) -> tuple[tuple[Tas
 
 
 def _efforts(owner: str, model: Simulated, bounds: Bounds | None, actuation: Actuation | None, dtype):
-    """The limits of the forces of driven joints."""
+    """Returns the limits of the forces of driven joints."""
     dof = driven_joints(owner, model, actuation)
     pair = None if bounds is None else bounds.control
     if bounds is None and isinstance(model, Model):
@@ -204,8 +211,8 @@ def _efforts(owner: str, model: Simulated, bounds: Bounds | None, actuation: Act
     for side in pair:
         if side.shape not in ((), (len(dof),)):
             raise ValueError(
-                f"{owner}: a bound of the control has shape {side.shape}; it is one number, or ({len(dof)},): one for each "
-                "degree of freedom that is driven"
+                f"{owner}: a bound of the control has shape {side.shape}; it must be one number, or ({len(dof)},): one for each "
+                "driven degree of freedom"
             )
     return tuple(jnp.broadcast_to(side, (len(dof),)).astype(dtype) for side in pair)
 
@@ -214,7 +221,7 @@ def _efforts(owner: str, model: Simulated, bounds: Bounds | None, actuation: Act
 def _decided(
     model, state: State, tasks, contacts, constraints, limits: Limits, actuation, settings: Settings, time
 ) -> WholeBodyCommand:
-    """`whole_body_control` of arguments that have been checked."""
+    """Computes the command from checked arguments."""
     owner, dtype = "whole_body_control", state.q.dtype
     here = controlled(owner, model, time, state, actuation)
     state, nv = here.state, state.v.size
@@ -269,7 +276,7 @@ def _decided(
 
 
 class _Touching(NamedTuple):
-    """Points that touch: their Jacobian in the axes of what they touch, and what they should accelerate by themselves."""
+    """Contact points: their Jacobian in the axes of the contact, their velocity, and their acceleration bias."""
 
     jacobian: Float[Array, "c nv"]
     velocity: Float[Array, "c"]
@@ -287,31 +294,31 @@ def _touching(contacts: Sequence[PointContact], points: Sequence[Moving], nv: in
 
 
 class _Unknowns:
-    """What is decided on: accelerations, forces of contacts in the axes of these, and those that close loops."""
+    """The unknowns: accelerations, contact forces in the axes of the contacts, and forces that close loops."""
 
     def __init__(self, here: Controlled, touching: _Touching):
         self.here, self.touching = here, touching
         nv, c, loops = len(here.bias), len(touching.velocity), len(here.loops)
         self.nv, self.contacts, self.count = nv, c // 3, nv + c + loops
         pushing = -transpose(jnp.concatenate([touching.jacobian, here.loops]))
-        #: The forces that drive, as `forces x + bias` of all degrees of freedom.
+        #: The generalized forces of all degrees of freedom are `motion x + bias`.
         self.motion = jnp.concatenate([here.inertia, pushing], axis=1)
         self.driving = self.motion[here.driven]
 
     def efforts(self, x: Float[Array, "n"]) -> Float[Array, "nu"]:
-        """The forces of driven joints."""
+        """Returns the forces of driven joints."""
         return matvec(self.driving, x) + self.here.bias[self.here.driven]
 
     def forces(self, x: Float[Array, "n"]) -> Float[Array, "contacts 3"]:
-        """The forces of contacts."""
+        """Returns the contact forces."""
         return x[self.nv : self.nv + 3 * self.contacts].reshape(-1, 3)
 
     def wide(self, jacobian: Float[Array, "k nv"]) -> Float[Array, "k n"]:
-        """Rows on accelerations as such on all that is unknown."""
+        """Returns rows on accelerations as rows on all unknowns."""
         return jnp.pad(jacobian, ((0, 0), (0, self.count - self.nv)))
 
     def of(self, one: Moving, *sides: Float[Array, "k"]) -> tuple[Array, ...]:
-        """What is linear in accelerations, or in the forces of driven joints, as rows with their right-hand sides."""
+        """Returns a residual that is linear in accelerations or driving forces as rows on the unknowns, with right-hand sides."""
         if one.order != CONTROL:
             return self.wide(one.jacobian), *sides
         own = matvec(one.jacobian, self.here.bias[self.here.driven])
@@ -319,7 +326,7 @@ class _Unknowns:
 
 
 def _idle(here: Controlled, unknowns: _Unknowns, settings: Settings):
-    """What each unknown does where no task asks for anything, the negative of it, and the weight of the square of what is off."""
+    """Returns the weight of each unknown's default, and its negative default value."""
     nv, dtype = unknowns.nv, here.bias.dtype
     mass = jnp.sum(moving_inertias(tree_of(here.system.simulated)).mass).astype(dtype)
     mass = jnp.where(mass > 0, mass, 1)
@@ -331,7 +338,7 @@ def _idle(here: Controlled, unknowns: _Unknowns, settings: Settings):
 def _limited(
     unknowns: _Unknowns, state: State, constraints, kept, contacts, limits: Limits, settings: Settings
 ) -> dict[str, Any]:
-    """The constraints of the program."""
+    """Returns the constraints of the program."""
     here, touching, rate = unknowns.here, unknowns.touching, settings.constraint_rate
     dtype, nv = here.bias.dtype, unknowns.nv
     undriven = np.setdiff1d(np.arange(nv), here.driven)
@@ -370,14 +377,17 @@ def _limited(
 
 
 def _kept(one: Constraint, at: Moving, rate):
-    """A constraint as what moves and between which numbers, as `_Unknowns.of` takes it."""
+    """Returns a constraint with its bounds, as arguments of `_Unknowns.of`."""
     _, low, high = kept_rows(one, at, rate, 2)
     return at, low, high
 
 
 def _attainable(rows: Float[Array, "m nv"], sides: Float[Array, "m"]) -> Float[Array, "m"]:
-    """The sides nearest to those given that accelerations can meet: some rows depend on others, as those of two points of one
-    foot, and what is measured of their velocities contradicts."""
+    """Returns the right-hand sides nearest to the given ones that accelerations can satisfy.
+
+    Some rows are linearly dependent, such as those of two points of one foot, and measured velocities may contradict each
+    other.
+    """
     dtype = rows.dtype
     square = matmul(rows, transpose(rows))
     size = jnp.trace(square) / len(rows)
@@ -391,7 +401,7 @@ def _attainable(rows: Float[Array, "m nv"], sides: Float[Array, "m"]) -> Float[A
 
 
 def _cone(contacts: Sequence[PointContact], edges: int, dtype):
-    """Rows of forces that are at most zero, of the pyramids of all contacts; and between which numbers each of these is."""
+    """Returns rows of contact forces that must not be positive, for the pyramids of all contacts, and bounds of the forces."""
     angles = 2 * np.pi * np.arange(edges) / edges
     along = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     cone, ends = jnp.zeros((edges * len(contacts), 3 * len(contacts)), dtype), ([], [])
@@ -400,7 +410,7 @@ def _cone(contacts: Sequence[PointContact], edges: int, dtype):
         block = jnp.concatenate([jnp.asarray(along, dtype), press.astype(dtype)], axis=1)
         cone = lax.dynamic_update_slice(cone, block, (edges * i, 3 * i))
         open = jnp.full(2, jnp.inf, dtype)
-        # What does not stand anywhere is pushed by nothing that counts.
+        # An inactive contact has no bounds, because its force has no effect.
         stands = one.active != 0
         ends[0].append(jnp.append(-open, jnp.where(stands, one.least, 0).astype(dtype)))
         ends[1].append(jnp.append(open, jnp.where(stands, one.most, jnp.inf).astype(dtype)))
@@ -411,7 +421,7 @@ def _cone(contacts: Sequence[PointContact], edges: int, dtype):
 def _room(
     model: Simulated, state: State, limits: Limits, rate
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """Between which numbers accelerations are, so that joints and speeds approach their limits at the rate."""
+    """Returns the bounds of accelerations with which joints and velocities approach their limits at the rate."""
     places, v = flat_entries(model), state.v
     entries = np.maximum(places, 0)
 
@@ -421,6 +431,6 @@ def _room(
         return jnp.where(ends, rate**2 * jnp.where(ends, left, 0) - 2 * rate * v, missing)
 
     slow, fast = approached(limits.lower, -jnp.inf), approached(limits.upper, jnp.inf)
-    # Where there is no way to keep to both, speeds give way.
+    # If limits of q and v contradict each other, limits of q take precedence.
     lower = jnp.minimum(jnp.maximum(slow, rate * (limits.slowest - v)), fast)
     return lower, jnp.maximum(jnp.minimum(fast, rate * (limits.fastest - v)), lower)

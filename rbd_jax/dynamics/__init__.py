@@ -1,91 +1,91 @@
-"""The algorithms on trees: kinematics, inverse and forward dynamics, and what follows from them (book ch. 4 to 7, 9).
+"""Algorithms on kinematic trees: kinematics, inverse and forward dynamics, and derived quantities (book ch. 4 to 7, 9).
 
 Kinematics:
 
 - `forward_kinematics`: the frame of every body in the world
 - `body_velocities`: the spatial velocity of every body
 - `body_accelerations`: the spatial acceleration of every body
-- `jacobian`: the Jacobian of a body or a point of it
-- `jacobian_derivative`: its rate
+- `jacobian`: the Jacobian of a body or of a point on it
+- `jacobian_derivative`: the time derivative of that Jacobian
 - `jacobian_product`: the Jacobians of all bodies times a velocity
-- `jacobian_derivative_product`: their rates times a velocity
+- `jacobian_derivative_product`: the time derivatives of the Jacobians times a velocity
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
 - `site_frames`: the frame of every site in the world
 - `shape_frames`: the frame of every shape in the world
-- `ray_distances`: how far it is along rays to the nearest shape
-- `site_velocities`: how the sites move
+- `ray_distances`: the distance along each ray to the nearest shape
+- `site_velocities`: the spatial velocity of every site
 - `site_jacobian`: the Jacobian of a site
-- `Motion`: a model in a state: what follows from that, computed once
-- `Bodies`: some of its bodies in maximal coordinates
+- `Motion`: a model in a state, with cached quantities of that state
+- `Bodies`: a set of bodies in maximal coordinates
 
 Forces and accelerations:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
 - `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
-- `hybrid_dynamics`: some joints driven by force, the others by motion
-- `HybridMotion`: what it returns
-- `ExternalForces`: how forces on bodies are given
-- `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
-- `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
+- `hybrid_dynamics`: prescribed forces at some joints, prescribed motion at the others
+- `HybridMotion`: the result of `hybrid_dynamics`
+- `ExternalForces`: the type of external forces on bodies
+- `forward_dynamics_derivatives`: the derivatives of the acceleration with respect to q, v and the forces
+- `inverse_dynamics_derivatives`: the derivatives of the forces with respect to q, v and the acceleration
 - `bias_force`: Coriolis, centrifugal and gravity forces
 - `gravity_force`: the forces that hold the model at rest
 - `passive_force`: damping, friction and springs of the joints
 
-On a base that nothing holds:
+Floating bases:
 
-- `floating_base_inverse_dynamics`: joint forces and the motion of the base, from that of the joints
+- `floating_base_inverse_dynamics`: joint forces and base acceleration for given joint accelerations
 - `floating_base_forward_dynamics`: the acceleration of base and joints
-- `floating_base_equation`: the equation of motion by its coefficients
-- `floating_base_mass_matrix`: the inertia that the joints feel when the base gives way
-- `floating_base_jacobian`: how a body moves with the joints then
-- `FloatingBaseForces`: what the first returns
-- `FloatingBaseAcceleration`: what the second returns
-- `FloatingBaseEquation`: what the third returns
+- `floating_base_equation`: the coefficients of the equation of motion
+- `floating_base_mass_matrix`: the inertia at the joints of a freely moving base
+- `floating_base_jacobian`: the Jacobian of a body for a freely moving base
+- `FloatingBaseForces`: the result of `floating_base_inverse_dynamics`
+- `FloatingBaseAcceleration`: the result of `floating_base_forward_dynamics`
+- `FloatingBaseEquation`: the result of `floating_base_equation`
 
 Inertia:
 
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
-- `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
+- `solve_augmented_mass_matrix`: the same with joint and body terms added to M
 - `inertia_force`: M times a vector or a matrix, without M
-- `sparse_mass_matrix`: M by the entries that its tree leaves
+- `sparse_mass_matrix`: the entries of M that the tree structure allows to be nonzero
 - `dof_tree`: the tree of degrees of freedom
-- `TreeMatrix`: a symmetric matrix with the zeros of a tree, its products and its factors
-- `LowerFactor`: such a factor, and what to multiply and solve with it
+- `TreeMatrix`: a symmetric matrix with the sparsity of a tree, with products and factorizations
+- `LowerFactor`: a triangular factor of a `TreeMatrix`, with products and solves
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
-- `operational_inertia`: the inertia that bodies seem to have where they are pushed
-- `inverse_operational_inertia`: how bodies answer to forces on them
-- `handles`: the same with the accelerations that are there without these forces
-- `Handles`: what it returns, and mechanisms put together of such
-- `ArticulatedBody`: a handle by the inertia and the force that are felt at it
+- `operational_inertia`: the operational-space inertia of bodies
+- `inverse_operational_inertia`: the inverse operational-space inertia of bodies
+- `handles`: the inverse operational-space inertia and the accelerations without forces on the handles
+- `Handles`: the result of `handles`, with operations that assemble mechanisms
+- `ArticulatedBody`: a handle described by its articulated-body inertia and bias force
 
 Energy and momentum:
 
-- `kinetic_energy`: of all bodies
-- `potential_energy`: of all bodies in gravity
-- `mechanical_energy`: their sum, with the springs at the joints
-- `momentum`: of all bodies, about the world's origin
-- `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
-- `center_of_mass`: of all bodies, in the world
-- `center_of_mass_jacobian`: its Jacobian
-- `locked_inertia`: of all bodies as one
-- `centroidal_inertia`: the same about the centre of mass
-- `average_velocity`: the velocity at which that would have the momentum
-- `lagrangian_gradients`: the derivatives of the Lagrangian by q and v
+- `kinetic_energy`: the kinetic energy of all bodies
+- `potential_energy`: the potential energy of all bodies in gravity
+- `mechanical_energy`: kinetic and potential energy, with the joint springs
+- `momentum`: the momentum of all bodies about the world's origin
+- `centroidal_momentum_matrix`: the matrix that maps v to the momentum about the center of mass
+- `center_of_mass`: the center of mass in the world
+- `center_of_mass_jacobian`: the Jacobian of the center of mass
+- `locked_inertia`: the inertia of all bodies with locked joints
+- `centroidal_inertia`: the locked inertia about the center of mass
+- `average_velocity`: the velocity at which the locked model has the same momentum
+- `lagrangian_gradients`: the derivatives of the Lagrangian with respect to q and v
 
-Linear in the inertia parameters:
+Quantities linear in the parameters:
 
-- `inverse_dynamics_regressor`: the generalized forces
-- `joint_regressor`: what joints take beside the bodies, as such a function of armature, damping, friction and stiffness
-- `momentum_regressor`: the momentum
-- `kinetic_energy_regressor`: the kinetic energy
-- `potential_energy_regressor`: the potential energy
-- `base_parameters`: the parameters that motions depend on, by what each joint lets pass between its bodies
-- `base_parameters_by_rank`: the same by the rank of the regressor
-- `BaseParameters`: what these return, with simplified models
-- `transferable_inertias`: what may pass across a joint
-- `transfer_inertia`: the model with an inertia given from a body to its parent
+- `inverse_dynamics_regressor`: the generalized forces, linear in the inertia parameters
+- `joint_regressor`: the joint forces, linear in armature, damping, friction and stiffness
+- `momentum_regressor`: the momentum, linear in the inertia parameters
+- `kinetic_energy_regressor`: the kinetic energy, linear in the inertia parameters
+- `potential_energy_regressor`: the potential energy, linear in the inertia parameters
+- `base_parameters`: the identifiable combinations of inertia parameters, from the rules of single joints
+- `base_parameters_by_rank`: the same from the rank of the regressor
+- `BaseParameters`: the result of both, with simplified models
+- `transferable_inertias`: the inertias that can be transferred across a joint
+- `transfer_inertia`: the model with an inertia transferred from a body to its parent
 """
 
 __all__ = [

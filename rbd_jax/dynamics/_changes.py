@@ -1,13 +1,13 @@
-"""How motions and forces change with q and v: what all derivatives of inverse dynamics are made of.
+"""First-order changes of motions and forces with q and v, from which all derivatives of inverse dynamics are computed.
 
-After Carpentier & Mansard (2018) and Singh, Russell & Wensing (2022), for joints of any kind, in the common frame. Turn
-column j by a little: all that it carries turns with it, and what does not cancel from that rigid turn is
+After Carpentier & Mansard (2018) and Singh, Russell & Wensing (2022), for joints of any kind, in the common frame. A small
+change of q along column j turns everything that the column carries. Relative to that rigid turn, the changes are
 
     Ψ̇_j = v_λ × S_j + e_j        of the velocities,
-    Ψ̈_j = a_λ × S_j + v_λ × Ψ̇_j + v × e_j + d_j    of the accelerations, v × Ψ̇_j included,
+    Ψ̈_j = a_λ × S_j + v_λ × Ψ̇_j + v × e_j + d_j    of the accelerations, v × Ψ̇_j included.
 
-with v_λ, a_λ those of the body that the joint is attached to and v that of the one it attaches. `e_j` and `d_j` are what
-the joint itself does, seen from its own successor frame, when q changes: zero for a constant motion subspace.
+Here v_λ and a_λ belong to the predecessor body of the joint, and v to its successor body. `e_j` and `d_j` are the changes of
+the joint's own velocity and acceleration in its successor frame. Both are zero for a constant motion subspace.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from .motion import Motion
 
 
 class Changes(eqx.Module):
-    """A model in motion with the acceleration `a`, and how the forces that it takes answer to changes: a row for each column.
+    """The sensitivities of the forces of inverse dynamics at an acceleration `a`, with one row per column.
 
-    A change of column j acts on all columns k that it carries, those of its own joint included, by what moves,
+    A change of column j acts on each column k that it carries, including the columns of its own joint, through motion:
 
-        δτ_k = (I_k S_k) · δa_j + (B_kᵀ S_k) · δv_j,
+        δτ_k = (I_k S_k) · δa_j + (B_kᵀ S_k) · δv_j.
 
-    and on those that carry it by what they have to hold, `δτ_k = S_k · δf_j`; I and B (see `Turning`) are sums over subtrees.
-    `δv_j` and `δa_j` are Ψ̇ and Ψ̈ for q, S and a `rate` for v, zero and S for a; `δf_j = I_j δa_j + B_j δv_j`, and for q also
-    what turns, `S_j ×* F_j`. External forces do not turn with what they act on, and are taken off.
+    It acts on each column k that carries it through the force that column k supports, `δτ_k = S_k · δf_j`. I and B (see
+    `Turning`) are sums over subtrees. `δv_j` and `δa_j` are Ψ̇ and Ψ̈ for q, S and a `rate` for v, and zero and S for a.
+    `δf_j = I_j δa_j + B_j δv_j`; for q, the turned force `S_j ×* F_j` is added. External forces do not turn with the bodies, so
+    they are subtracted from F.
 
-    - `momenta`, `turned`: `I S` and `Bᵀ S`, the angular part, as is `spin` of Ψ̇: that is all that B looks at.
-    - `spin`, `bend`, `rate`: Ψ̇, Ψ̈ and the accelerations for a change of v.
+    - `momenta`, `turned`: `I S`, and the angular part of `Bᵀ S`. B acts on angular parts only.
+    - `spin`, `bend`, `rate`: the angular part of Ψ̇; Ψ̈; and the accelerations for a change of v.
     - `held_by_q`, `held_by_v`: `δf`; for a it is `momenta`.
-    - `force`, `external`: the net force on all that a column carries, and the external one in it.
+    - `force`, `external`: the net force on the bodies that a column carries, and the external part of it.
     - `subspace`: ∂S_k/∂q_j for the columns k of the joint of each column j, in their order; None if all are constant.
     """
 
@@ -86,7 +87,7 @@ class Changes(eqx.Module):
             psi_ddot = psi_ddot + cross_motion(velocity, own.velocity) + own.acceleration
             rate = rate + own.product
 
-        # Of each body, then of each subtree: inertia, what turns with the velocity, net force and external force.
+        # Per body, then per subtree: inertia, velocity sensitivity, net force and external force.
         inertias = motion.inertias
         momentum = inertias.momentum(motion.velocities)
         turning = Turning.of(inertias, motion.velocities, momentum)
@@ -112,18 +113,18 @@ class Changes(eqx.Module):
 
     @property
     def turned_subspace(self) -> Float[Array, "n widest"]:
-        """`∂S_k/∂q_j · F` for each column j and the columns k of its joint: F is the same on all of them."""
+        """`∂S_k/∂q_j · F` for each column j and the columns k of its joint; F is the same on all of them."""
         assert self.subspace is not None
         return dot(self.subspace, self.force[:, None, :])
 
 
 class Turning(eqx.Module):
-    """`v ×* I - I v× + (I v) ×̄*`, twice what is called B(I, v): how the force on a body answers to a change of velocity.
+    """`v ×* I - I v× + (I v) ×̄*`, or 2 B(I, v): the sensitivity of the force on a body to a change of velocity.
 
-    Of a rigid body it is `-2 [[ω× Σ + h× u×, 0], [p×, 0]]`, with v = [ω; u], the linear momentum p and the second moments
-    of mass `Σ = ½ tr(Ī) 1 - Ī`: it takes the angular part alone.
+    For a rigid body it is `-2 [[ω× Σ + h× u×, 0], [p×, 0]]`, with v = [ω; u], the linear momentum p and the second moments
+    of mass `Σ = ½ tr(Ī) 1 - Ī`. It acts on the angular part only.
 
-    In a plane ω× Σ has no entry that is left, and of `h× u×` one is, `-(h · u)`.
+    In a plane, ω× Σ vanishes and `h× u×` leaves the single entry `-(h · u)`.
     """
 
     angular: Float[Array, "*b n n"]
@@ -145,18 +146,18 @@ class Turning(eqx.Module):
         return Turning(-2 * (turned + product - along * identity_like(rotational)), pushed)
 
     def force(self, motion: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
-        """The matrix times a motion vector."""
+        """Returns the matrix times a motion vector."""
         spin = parts(motion)[0]
         return jnp.concatenate([matvec(self.angular, spin), cross(self.linear, spin)], axis=-1)
 
     def transposed(self, motion: Float[Array, "*b d"]) -> Float[Array, "*b n"]:
-        """The transposed matrix times a motion vector: its angular part, the other is zero."""
+        """Returns the angular part of the transposed matrix times a motion vector; the linear part is zero."""
         spin, moving = parts(motion)
         return vecmat(spin, self.angular) - cross(self.linear, moving)
 
 
 class _JointDerivatives(eqx.Module):
-    """What each joint does of itself, in the common frame, when its own q or v changes: a row for each column j.
+    """The changes of each joint's own motion with its q or v, in the common frame, with one row per column j.
 
     `velocity` e_j = ∂(S v + σ)/∂q_j; `acceleration` d_j = ∂(S v̇ + c_J)/∂q_j; `product` ∂c_J/∂v_j; `subspace` as in `Changes`.
     """
@@ -168,7 +169,7 @@ class _JointDerivatives(eqx.Module):
 
     @staticmethod
     def of(motion: Motion, a) -> _JointDerivatives | None:
-        """None where motion subspaces are constant, and nothing of that is there."""
+        """Returns the derivatives, or None if all motion subspaces are constant."""
         model = motion.model
         if has_constant_subspaces(model):
             return None
@@ -203,13 +204,19 @@ class _JointDerivatives(eqx.Module):
 def newton_euler_along(
     motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces, by_q, by_v, by_a, by_f_ext
 ) -> Float[Array, "nv"]:
-    """How the forces of inverse dynamics, but for those of the armature, change along a direction; O(n).
+    """Returns the directional derivative of the forces of inverse dynamics, without the armature's; O(n).
 
-    The products of the matrices of `newton_euler_derivatives` with these changes, as sums over paths and subtrees.
+    The result is the product of the matrices of `newton_euler_derivatives` with the given changes, computed by sums over paths
+    and subtrees.
 
-    **Arguments**
-
-    - `by_q`, `by_v`, `by_a`, `by_f_ext`: the changes, that of q in its own numbers; None where there is none.
+    Args:
+      motion: The model in a state.
+      a: Acceleration, shape (nv,).
+      f_ext: External forces.
+      by_q: Change of the coordinates of q, shape (nq,), or None.
+      by_v: Change of v, or None.
+      by_a: Change of a, or None.
+      by_f_ext: Change of the external forces, or None.
     """
     model, topology, tree = motion.model, motion.model.topology, motion.model.topology.tree
     changes, subspace = Changes.of(motion, a, f_ext), motion.common.subspace
@@ -232,7 +239,7 @@ def newton_euler_along(
 
     last = topology.last_column[topology.column_owner]
     result = jnp.zeros_like(subspace[:, 0])
-    # External forces stay as they are while what they act on turns.
+    # External forces stay constant while the bodies that they act on turn.
     moved = [(changes.momenta, acceleration), (changes.turned, velocity)]
     if turned is not None and changes.external is not None:
         moved.append((-cross_force(subspace, changes.external), [subspace * turned]))
@@ -249,7 +256,7 @@ def newton_euler_along(
         assert external is not None
         result = result - dot(subspace, tree.subtree_sum(at_last_column(model, external)))
     if turned is not None and changes.subspace is not None:
-        # Entry (joint, k): of its columns j together.
+        # Entry (joint, k): the sum over the columns j of the joint.
         joints = len(topology.last_column)
         rows = sum_rows(changes.turned_subspace * turned, topology.column_owner, joints)
         place = topology.column_owner * rows.shape[1] + topology.place_in_joint
@@ -258,7 +265,7 @@ def newton_euler_along(
 
 
 def column_changes(motion: Motion, by_q: Float[Array, "nq"]) -> Float[Array, "n"]:
-    """What a change of the numbers of q is along each column: a velocity, on the tangent space."""
+    """Returns the tangent-space velocity along each column for a change of the coordinates of q."""
     model, topology = motion.model, motion.model.topology
     change = jax.jvp(model.joint_configurations, (motion.q,), (by_q,))[1]
     if all(joints.flat for joints in model.joints):

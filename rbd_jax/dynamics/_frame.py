@@ -1,9 +1,9 @@
-"""The tree in one common frame: what every algorithm of this room starts from.
+"""The kinematic tree in one common frame, the starting point of every algorithm of this package.
 
-Joints first, all at once: each group of equal joints is evaluated together, and from then on no algorithm knows what a
-joint is. Then everything is expressed in world-aligned axes with the origin at the root body of each tree, wherever that
-root is at the moment, so that single precision stays accurate far from the world's origin. In a common frame a quantity
-passes from body to body unchanged, and the recursions of the book become sums over paths and subtrees (eqs. 5.7 to 5.11).
+All joints are evaluated first, each group of equal joints together. The algorithms after that step do not depend on joint
+types. All quantities are then expressed in world-aligned axes with the origin at the current root body of each tree, so that
+single precision stays accurate far from the world's origin. In a common frame quantities pass from body to body unchanged,
+and the recursions of the book become sums over paths and subtrees (eqs. 5.7 to 5.11).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .columns import at_last_column
 
 
 class CommonFrame(eqx.Module):
-    """A model in a configuration. Vectors have six entries and points three, in a planar model three and two.
+    """A model in a configuration. Vectors have six entries and points three; in a planar model, three and two.
 
-    - `placements`: of each moving body, relative to its tree's root: (m,).
-    - `origins`: the position of each moving body's root in the world: (m, k).
-    - `directions`: the motion that each column stands for, about the origin of its own body: (n, d).
+    - `placements`: the frame of each moving body, relative to the root of its tree: (m,).
+    - `origins`: the world position of each moving body's root: (m, k).
+    - `directions`: the motion of each column, about the origin of its own body: (n, d).
     - `subspace`: the same about the common origin: the book's S with its columns as rows.
-    - `drift`: the velocity that each joint has of itself, at its last column: (n, d), or None where no joint has any.
+    - `drift`: the drift velocity of each joint, at its last column: (n, d), or None if no joint has drift.
     """
 
     placements: AnyTransform
@@ -40,7 +40,7 @@ class CommonFrame(eqx.Module):
 
     @staticmethod
     def at(model: Model, q: Float[Array, "nq"]) -> CommonFrame:
-        """Forward kinematics: book example 4.3."""
+        """Computes forward kinematics (book example 4.3)."""
         topology = model.topology
         q = model.joint_configurations(q)
         transforms = evaluate_joints(model, lambda joint, q: joint.transform(q), q)
@@ -63,39 +63,41 @@ class CommonFrame(eqx.Module):
 
 
 def base_acceleration(model: Model) -> Float[Array, "d"]:
-    """The fictitious acceleration of the world that stands for gravity: `-a_g` (book §5.3)."""
+    """Returns the fictitious acceleration of the world that represents gravity: `-a_g` (book §5.3)."""
     turning = jnp.zeros(model.vector_size - model.gravity.size, model.gravity.dtype)
     return jnp.concatenate([turning, -model.gravity])
 
 
 def body_frames(model: Model, placements: AnyTransform) -> AnyTransform:
-    """The frame of every body, from those of the moving bodies; what is welded to the world is where the welds have it."""
+    """Returns the frame of every body from the frames of the moving bodies; bodies welded to the world are constant."""
     topology = model.topology
     if not topology.fixed.any():
         return placements
-    # Index -1, the world, is the last.
+    # Index -1 (the world) selects the last row.
     return placements.followed_by(unmoved(model)).gather(topology.carriers) @ weld_frames(model)
 
 
 def subspace_rows(joint, subspace):
-    """A joint's d x nv matrix as rows; one idle row for a joint without degrees of freedom."""
+    """Returns a joint's d x nv matrix as rows, with one idle row for a joint without degrees of freedom."""
     return subspace.T if joint.nv else jnp.zeros((1, subspace.shape[0]), subspace.dtype)
 
 
 def evaluate_joints(model: Model, method, q, *others, per_column: bool = False):
-    """Apply a method of joints to all moving bodies, equal joints together; results in the order of the moving bodies.
+    """Applies a method of joints to all moving bodies, equal joints together; results are in the order of the moving bodies.
 
-    **Arguments**
-
-    - `method`: takes a joint, its coordinates in `q`, and what it has in each of the `others`: velocities, or changes of q.
-    - `per_column`: it returns a row for each column of the joint; results are in the order of the columns.
+    Args:
+      model: The model.
+      method: A function of a joint, its coordinates in `q`, and its entries in each of the `others`.
+      q: Joint configurations.
+      *others: Arrays of velocities or of changes of q.
+      per_column: If True, `method` returns one row per column of the joint, and results are in the order of the columns.
     """
     topology = model.topology
     parts, order = [], []
     for kind, joints in zip(topology.kinds, model.joints, strict=True):
         if kind.fixed:
             continue
-        # Where q and v are equally long, they are so for each joint.
+        # If q and v have equal lengths, they have equal lengths for each joint.
         entries = [topology.joint_q if x.shape == q.shape else topology.joint_v for x in (q, *others)]
         rows = [
             _coordinates(x, [of_joint(body) for body in kind.bodies])
@@ -119,11 +121,11 @@ def evaluate_joints(model: Model, method, q, *others, per_column: bool = False):
 
 
 def has_constant_subspaces(model: Model) -> bool:
-    """Whether every joint has the same motion subspace in all configurations, and so no velocity-product term."""
+    """Returns whether all joints have constant motion subspaces, and therefore no velocity-product term."""
     return all(joints.constant_subspace for joints in model.joints)
 
 
 def _coordinates(x, entries):
-    """The entries of `x` for each joint of a group, a row each."""
+    """Returns the entries of `x` for each joint of a group, one row per joint."""
     table = np.array([np.asarray(row, int) for row in entries], int).reshape(len(entries), -1)
     return gather(x, table.reshape(-1)).reshape(table.shape)

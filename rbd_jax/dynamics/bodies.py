@@ -1,4 +1,4 @@
-"""Some bodies in maximal coordinates: what a force on bodies is a function of."""
+"""A set of bodies in maximal coordinates, the argument of forces on bodies."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..spatial.transform import Transform
 
 
 class Bodies(eqx.Module):
-    """Where each of some bodies is and how it moves.
+    """The frames and velocities of a set of bodies.
 
-    - `frames`: in the world's axes, about `origin`: a point near by, so that distances between bodies keep their digits
-      far from the world's origin.
-    - `twists`: the spatial velocity `[ω; v]` of each, in its own frame.
-    - `origin`: that point, in the world.
+    - `frames`: the frame of each body in the world's axes, relative to `origin`. With an origin near the bodies, distances
+      between bodies stay accurate far from the world's origin.
+    - `twists`: the spatial velocity `[ω; v]` of each body, in its own frame.
+    - `origin`: the world position of that origin.
 
     >>> at = rbd.Transform.from_position(jnp.array([[1.0, 0.0, 0.5]]))
     >>> bodies = rbd.dynamics.Bodies(at, jnp.array([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]), origin=jnp.array([1000.0, 0.0, 0.0]))
@@ -31,15 +31,15 @@ class Bodies(eqx.Module):
 
     @property
     def world_frames(self) -> Transform:
-        """In the world."""
+        """The frames relative to the world's origin."""
         return Transform(self.frames.rotation, self.frames.position + self.origin[None])
 
     def moved(self, steps: Float[Array, "n 6"]) -> Bodies:
-        """Each body moved by a twist in its own frame: `E exp(δ)`; twists and origin stay."""
+        """Returns the bodies moved by twists in their own frames, `E exp(δ)`; twists and origin are unchanged."""
         return Bodies(self.frames @ SE3.exp(steps), self.twists, self.origin)
 
     def with_world(self) -> Bodies:
-        """The world as one more body, the last."""
+        """Returns the bodies with the world added as the last body."""
         axes = jnp.eye(3, dtype=self.origin.dtype)[None]
         frames = Transform(
             jnp.concatenate([self.frames.rotation, axes]),

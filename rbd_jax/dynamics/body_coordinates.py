@@ -1,23 +1,24 @@
-"""The algorithms of the book in body coordinates (tables 5.1, 6.2 and 6.3), for when the model's numbers are known.
+"""The algorithms of the book in body coordinates (tables 5.1, 6.2 and 6.3), for models with known parameters.
 
-Everywhere else this library works in one common frame, where vectors pass from body to body unchanged and every inertia is
-turned to the common axes. With the numbers of the model known that is the dearer way: in a body's own frame its inertia is a
-constant, and of what is left to do, moving vectors from frame to frame, well-chosen frames spare the most (§10.3.1):
+The rest of this library works in one common frame: vectors pass from body to body unchanged, and every inertia is rotated to
+the common axes. For known model parameters, body coordinates cost less. The inertia of a body is constant in its own frame, and
+well-chosen frames reduce the cost of the remaining transformations between frames (§10.3.1):
 
-- A body whose joint has an axis gets a frame with that axis as its z, its origin where the common perpendicular with the
-  axis before meets it, and x along the common perpendicular to the axis of its first child, as Denavit and Hartenberg have
-  it. What leads to another frame is then a turn about x and one about z, four multiplications each, and a way with two
-  coordinates.
-- What of a body's inertia moves just as its parent does is given to the parent (§9.7): about a hinge, a mass, its moment and
-  its spread along the axis, so that three of its ten numbers vanish. Along a slide, the spread of the mass in all directions.
+- The frame of a body on a revolute or prismatic joint follows Denavit and Hartenberg. Its z is the joint axis, its origin
+  lies on the common perpendicular with the preceding axis, and x is along the common perpendicular to the axis of the first
+  child. The transform to another frame is then a rotation about x and a rotation about z, with four multiplications each, and a
+  translation with two coordinates.
+- The part of a body's inertia that moves exactly as the parent does is transferred to the parent (§9.7). About a hinge, this
+  part is a mass, its first moment and its second moment along the axis, so that three of the ten parameters vanish. Along a
+  slide, it is the second moment of mass in all directions.
 
-Inertias are masses here, first moments, and second moments `K = Σ m r rᵀ`, whose products with the acceleration matrix
-`Ω = ω̇× + ω×ω×` are forces and moments: `f = m a + Ω h` and `n = h × a` with the axial part of `Ω K`. Of velocities only the
-angular ones are needed.
+An inertia consists of a mass, a first moment and a second moment `K = Σ m r rᵀ`. Products with the acceleration matrix
+`Ω = ω̇× + ω×ω×` give forces and moments: `f = m a + Ω h`, and `n` is `h × a` plus the axial part of `Ω K`. Only angular
+velocities are needed.
 
-On a tree one child of each body has such a frame, and what the others cost beside it is counted in the book (eqs. 10.4 to 10.12).
+In a tree only one child of each body has such a frame; the book counts the extra cost of the others (eqs. 10.4 to 10.12).
 
-Loops over bodies are Python's: traced, these functions grow with the model. They are written for `rbd_jax.specialize`.
+Loops over bodies are Python loops, so the traced program grows with the model. The functions serve `rbd_jax.specialize`.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from .inverse import joint_forces
 from .motion import Motion
 
 
-#: Angles and distances up to so many times the rounding are none: axes that are parallel, or meet.
+#: Angles and distances below this multiple of the rounding error count as zero, so that axes are parallel or intersect.
 ROUNDING = 64
 
 
 class Turn:
-    """A rotation from a body's frame to its parent's as turns about axes one after the other, or as any matrix.
+    """A rotation from a body's frame to its parent's, as a product of rotations about axes or of general matrices.
 
     - `factors`: from the parent's side: `("x" | "z", cosine, sine)` or a matrix.
     """
@@ -54,19 +55,19 @@ class Turn:
         self.factors = factors
 
     def up(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """A vector in the parent's axes."""
+        """Transforms a vector from the body's axes to the parent's."""
         for factor in reversed(self.factors):
             x = _turned(factor, x, 1)
         return x
 
     def down(self, x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """A vector of the parent in the body's axes."""
+        """Transforms a vector from the parent's axes to the body's."""
         for factor in self.factors:
             x = _turned(factor, x, -1)
         return x
 
     def tensor_up(self, k: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-        """A symmetric matrix in the parent's axes."""
+        """Transforms a symmetric matrix from the body's axes to the parent's."""
         for factor in reversed(self.factors):
             k = _turned_tensor(factor, k)
         return k
@@ -83,7 +84,7 @@ def _turned(factor, x, sign):
 
 
 def _turned_tensor(factor, k):
-    """The turn of a symmetric matrix (§A.5): eight multiplications, and two for the square and the product of sine and cosine."""
+    """Rotates a symmetric matrix (§A.5): eight multiplications, and two for `s²` and `c s`."""
     if not isinstance(factor, tuple):
         return _product(factor, _product(factor, k).T)
     axis, c, s = factor
@@ -110,13 +111,13 @@ def _product(a, b):
 
 @dataclass
 class Link:
-    """A moving body as the algorithms here see it, in the frame that was chosen for it.
+    """A moving body in the frame chosen for it.
 
-    - `parent`: the moving body before it, or -1.
-    - `turn`, `reach`: from its frame to its parent's, and where its origin is there.
-    - `joint`: "revolute" or "prismatic" about or along z, or a matrix of the joint's motions: (6, k).
-    - `columns`: those of its degrees of freedom.
-    - `rate`, `product`: what the joint's velocity and acceleration are besides `S q̇` and `S q̈`, or None.
+    - `parent`: the index of its parent among the moving bodies, or -1.
+    - `turn`, `reach`: the rotation from its frame to its parent's, and the position of its origin in the parent's frame.
+    - `joint`: "revolute" or "prismatic" about or along z, or the matrix of the joint's motion subspace: (6, k).
+    - `columns`: the columns of its degrees of freedom.
+    - `rate`, `product`: the joint's velocity without `S q̇` and its acceleration without `S q̈`, or None.
     - `mass`, `first`, `second`: its inertia, with `Σ m r rᵀ` as the second moment.
     """
 
@@ -133,10 +134,10 @@ class Link:
 
 
 def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"] | None = None) -> list[Link]:
-    """The moving bodies of a model, in the frames that spare the most."""
+    """Returns the moving bodies of a model, in the frames that minimize the arithmetic."""
     topology = model.topology
     bodies = [int(body) for body in topology.moving_bodies]
-    # What is known of the model stays known while a function is traced.
+    # Known model parameters stay known while a function is traced.
     with jax.ensure_compile_time_eval():
         placements, inertias = moving_placements(model), moving_inertias(model)
         joints = [model.joint(body) for body in bodies]
@@ -190,13 +191,13 @@ def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"] | None = No
 
 
 def _second_moment(rotational):
-    """`Σ m r rᵀ` of `Σ m (r² 1 - r rᵀ)`."""
+    """Converts a rotational inertia `Σ m (r² 1 - r rᵀ)` to `Σ m r rᵀ`."""
     half = (rotational[0, 0] + rotational[1, 1] + rotational[2, 2]) / 2
     return half * jnp.eye(3, dtype=rotational.dtype) - rotational
 
 
 def _in_frame(frame, mass, first, second):
-    """An inertia in another frame on the body."""
+    """Returns an inertia in another frame on the same body."""
     rotation, origin = (jnp.asarray(x, first.dtype) for x in frame)
     moved = first - mass * origin
     spread = first[:, None] * origin[None, :]
@@ -208,7 +209,7 @@ def _in_frame(frame, mass, first, second):
 
 
 def _frames(placements, joints, parents, plain):
-    """The frame of each body in its joint's successor frame, where all its joints are known: rotation and origin."""
+    """Returns the frame (rotation and origin) of each body in its joint's successor frame; all its joints must be known."""
     rotations, positions = (np.asarray(x, np.float64) for x in (placements.rotation, placements.position))
     epsilon = ROUNDING * float(np.finfo(np.asarray(placements.position).dtype).eps)
     first_child = {}
@@ -221,7 +222,7 @@ def _frames(placements, joints, parents, plain):
             frames.append((np.eye(3), np.zeros(3)))
             continue
         z = _unit(np.asarray(joints[index].axis, np.float64))
-        # The axis before, seen from here at zero. A slide's axis can be anywhere: through its origin.
+        # The preceding axis, in this frame at q = 0. The axis of a slide has no position; it passes through the frame's origin.
         before = None
         if parent >= 0 and plain[parent]:
             above, origin = frames[parent]
@@ -251,7 +252,10 @@ def _any_perpendicular(z):
 
 
 def _foot(before, z, epsilon):
-    """Where the common perpendicular of an axis and this one, through zero, meets this one; if parallel, beside its origin."""
+    """Returns the foot on the axis z through zero of the common perpendicular with the preceding axis, if not parallel.
+
+    For parallel axes it is the point next to the origin of the preceding axis.
+    """
     axis, point = before
     normal = np.cross(axis, z)
     square = normal @ normal
@@ -261,7 +265,7 @@ def _foot(before, z, epsilon):
 
 
 def _perpendicular(z, at, axis, point, turns, epsilon):
-    """The direction of the common perpendicular from the axis z through `at` to another one, or None."""
+    """Returns the direction of the common perpendicular from the axis z through `at` to another axis, or None."""
     normal = np.cross(z, axis)
     size = np.linalg.norm(normal)
     if size > epsilon:
@@ -273,7 +277,7 @@ def _perpendicular(z, at, axis, point, turns, epsilon):
 
 
 def _axial(above, own, rotation, position, joint, q):
-    """The turn and the reach of a body whose joint has an axis, from the chosen frame to that of its parent."""
+    """Returns rotation, translation and type of a revolute or prismatic joint, from the chosen frame to its parent's."""
     dtype = q.dtype
     epsilon = ROUNDING * float(np.finfo(dtype).eps)
     rotation, position = np.asarray(rotation, np.float64), np.asarray(position, np.float64)
@@ -294,7 +298,7 @@ def _axial(above, own, rotation, position, joint, q):
     last = (last + np.pi) % (2 * np.pi) - np.pi
     fixed_turn = ("z", constant(np.cos(last)), constant(np.sin(last)))
     if isinstance(joint, Revolute):
-        # cos and sin of q + last by those of q where that is a quarter turn, and of the sum otherwise.
+        # For multiples of 90°, use the cosine and sine of q; otherwise those of q + last.
         quarter = round(last / (np.pi / 2))
         if abs(last - quarter * np.pi / 2) < epsilon:
             c, s = jnp.cos(q), jnp.sin(q)
@@ -307,7 +311,7 @@ def _axial(above, own, rotation, position, joint, q):
 
 
 def _round(x, epsilon):
-    """A cosine or sine, exact where it is 0 or ±1 but for rounding."""
+    """Returns a cosine or sine, rounded to 0 or ±1 where it differs by rounding error only."""
     nearest = np.round(x)
     return nearest if abs(x - nearest) < epsilon else x
 
@@ -317,20 +321,20 @@ def _rounded(x, epsilon):
 
 
 def _regrouped(found: list[Link], known: bool) -> list[Link]:
-    """Inertias with what moves as the parent does given to the parent (§9.7)."""
+    """Transfers the inertia that moves with the parent to the parent (§9.7)."""
     if not known:
         return found
     for index in reversed(range(len(found))):
         link = found[index]
         if link.joint == "revolute" and all(isinstance(x, tuple) for x in link.turn.factors):
-            # A rod on the axis: its mass, its moment along z and its spread along z.
+            # A rod on the axis: its mass, its first moment along z and its second moment along z.
             fixed = Turn(link.turn.factors[:-1])
             mass, along, spread = link.mass, link.first[2], link.second[2, 2]
             z = jnp.array([0, 0, 1], link.first.dtype)
             moved = mass, along * z, spread * (z[:, None] * z[None, :])
             link.mass, link.first = jnp.zeros_like(mass), link.first * (1 - z)
             link.second = link.second - moved[2]
-            # x z and y z are left: they turn.
+            # The products x z and y z rotate with the body, so they remain.
         elif link.joint == "prismatic":
             fixed = link.turn
             moved = jnp.zeros_like(link.mass), jnp.zeros_like(link.first), link.second
@@ -354,7 +358,7 @@ def _regrouped(found: list[Link], known: bool) -> list[Link]:
 
 
 def _carried(turn: Turn, reach, mass, first, second):
-    """An inertia in the parent's frame."""
+    """Returns an inertia in the parent's frame."""
     first, second = turn.up(first), turn.tensor_up(second)
     spread = first[:, None] * reach[None, :]
     moved = second + (spread + spread.T) + mass * (reach[:, None] * reach[None, :])
@@ -372,7 +376,7 @@ def newton_euler(
     f_ext: ExternalForces = None,
     gravity: bool = True,
 ) -> Float[Array, "nv"]:
-    """`inverse_dynamics` in body coordinates (table 5.1): None for `v` or `a` is at rest, or without acceleration."""
+    """Computes `inverse_dynamics` in body coordinates (table 5.1); None stands for zero `v` or `a`."""
     bodies = links(model, q, v)
     tau = _newton_euler(model, bodies, v, a, gravity)
     if f_ext is not None:
@@ -429,7 +433,7 @@ def _newton_euler(model: Model, bodies: list[Link], v, a, gravity):
 
 
 def _joint_motion(link: Link, speeds, rates, dtype):
-    """The velocity and the acceleration across a joint, `S q̇ + σ` and `S q̈ + c`."""
+    """Returns the velocity and the acceleration across a joint, `S q̇ + σ` and `S q̈ + c`."""
     own = jnp.zeros(6, dtype) if link.rate is None else link.rate
     own_rate = jnp.zeros(6, dtype) if link.product is None else link.product
     for place, column in enumerate(link.columns):
@@ -443,7 +447,7 @@ def _joint_motion(link: Link, speeds, rates, dtype):
 
 
 def _acceleration_matrix(spin, change):
-    """`Ω = ω̇× + ω× ω×`: times a place in the body, the acceleration there."""
+    """Returns `Ω = ω̇× + ω× ω×`, which maps a position in the body to the acceleration there."""
     x, y, z = (spin[i] for i in range(3))
     xx, yy, zz, xy, xz, yz = x * x, y * y, z * z, x * y, x * z, y * z
     return jnp.stack(
@@ -456,7 +460,7 @@ def _acceleration_matrix(spin, change):
 
 
 def _axial_part(matrix, second):
-    """`Σ m r × (Ω r)` of the second moment: the differences of `Ω K` across its diagonal."""
+    """Returns `Σ m r × (Ω r)` from the second moment: the differences of `Ω K` across its diagonal."""
     parts = []
     for i, j in ((1, 2), (2, 0), (0, 1)):
         o = 3 - i - j
@@ -471,7 +475,7 @@ def _axial_part(matrix, second):
 
 
 def composite_bodies(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
-    """`mass_matrix` in body coordinates (table 6.2)."""
+    """Computes `mass_matrix` in body coordinates (table 6.2)."""
     bodies = links(model, q)
     matrix = _composite_bodies(model, bodies)
     reduced = from_columns(model, from_columns(model, matrix).T)
@@ -505,7 +509,7 @@ def _composite_bodies(model: Model, bodies: list[Link]):
 
 
 def _momentum(link: Link, place: int, mass, first, second):
-    """The momentum of an inertia that moves along one column of a joint: moment and force."""
+    """Returns the momentum (moment and force) of an inertia that moves along one column of a joint."""
     if link.joint == "revolute":
         z_column = jnp.stack([-second[0, 2], -second[1, 2], second[0, 0] + second[1, 1]])
         return z_column, jnp.stack([-first[1], first[0], jnp.zeros_like(mass)])
@@ -520,7 +524,7 @@ def _momentum(link: Link, place: int, mass, first, second):
 
 
 def _along(link: Link, place: int, moment, force):
-    """The power of a force along one column of a joint."""
+    """Returns the power of a force along one column of a joint."""
     if link.joint == "revolute":
         return moment[2]
     if link.joint == "prismatic":
@@ -531,7 +535,7 @@ def _along(link: Link, place: int, moment, force):
 def solve_by_factors(
     model: Model, matrix: Float[Array, "nv nv"], rhs: Float[Array, "nv"]
 ) -> Float[Array, "nv"]:
-    """`M⁻¹ rhs` by LTDL along the tree (table 6.3); joints that follow others tie branches together and leave no zeros."""
+    """Returns `M⁻¹ rhs` by LTDL along the tree (table 6.3), or dense LTDL with mimic joints, which destroy the sparsity."""
     if not model.nv:
         return rhs
     tree = Tree(range(-1, model.nv - 1)) if len(model.topology.mimic_joints) else dof_tree(model)
@@ -546,5 +550,5 @@ def forward_by_factors(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """`forward_dynamics` by the mass matrix (§6.1): for the few degrees of freedom that are worth it, the least work."""
+    """Computes `forward_dynamics` from the mass matrix (§6.1), with the least work for few degrees of freedom."""
     return solve_by_factors(model, composite_bodies(model, q), tau - newton_euler(model, q, v, None, f_ext))

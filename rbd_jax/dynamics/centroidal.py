@@ -1,4 +1,4 @@
-"""The model as a whole: centre of mass, momentum, and its inertia and motion as if it were one body (book ex. 9.3)."""
+"""Center of mass, momentum, and locked-joint inertia and velocity of a complete model (book ex. 9.3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .motion import Motion
 
 @takes(planar=True, q=configuration)
 def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "k"]:
-    """The centre of mass of all bodies that can move, in the world.
+    """Returns the center of mass of all movable bodies, in the world.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.center_of_mass(model, q))
@@ -30,7 +30,14 @@ def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "k"]:
 
 @takes(planar=True, q=configuration, v=velocity)
 def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "d"]:
-    """The momentum `[k; p]` of all bodies: angular about the world's origin, then linear; in the world's axes.
+    """Returns the momentum `[k; p]` of all bodies, in the world's axes.
+
+    The angular part k is about the world's origin.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.momentum(model, q, v))
@@ -43,9 +50,9 @@ def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Floa
 
 @takes(planar=True, q=configuration)
 def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "d nv"]:
-    """A with `A v` the momentum `[k; p]` about the centre of mass, in the world's axes.
+    """Returns the matrix A whose product `A v` is the momentum `[k; p]` about the center of mass, in the world's axes.
 
-    A column is the momentum of the composite body that the degree of freedom moves: `I^c S`.
+    Each column is the momentum `I^c S` of the composite body that the degree of freedom moves.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.centroidal_momentum_matrix(model, q)[3:])  # the linear part
@@ -61,7 +68,7 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
 
 @takes(planar=True, q=configuration)
 def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "k nv"]:
-    """J with `J v` the velocity of the centre of mass: the linear momentum over the mass.
+    """Returns the Jacobian J of the center of mass: `J v` is its velocity, the linear momentum over the mass.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.center_of_mass_jacobian(model, q))
@@ -75,13 +82,14 @@ def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array,
 
 @takes(q=configuration, point=space_point)
 def locked_inertia(model: Model, q: Float[Array, "nq"], point: Float[Array, "3"] | None = None) -> Inertia:
-    """The inertia of all bodies that can move as one, their joints locked: the book's `I₀ᶜ`, in the world's axes.
+    """Returns the inertia of all movable bodies with locked joints, the book's `I₀ᶜ`, in the world's axes.
 
-    **Arguments**
+    Its momentum at a velocity equals `momentum` if the complete model moves rigidly at that velocity.
 
-    - `point`: about which, in the world; its origin by default.
-
-    Its momentum at a velocity is what `momentum` is when the whole moves so as one.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      point: Reference point in the world, shape (3,). Default: the world's origin.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> inertia = rbd.locked_inertia(model, q)
@@ -94,7 +102,7 @@ def locked_inertia(model: Model, q: Float[Array, "nq"], point: Float[Array, "3"]
 
 @takes(q=configuration)
 def centroidal_inertia(model: Model, q: Float[Array, "nq"]) -> Inertia:
-    """`locked_inertia` about the centre of mass of the model, in the world's axes.
+    """Returns `locked_inertia` about the center of mass of the model, in the world's axes.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(jnp.diagonal(rbd.centroidal_inertia(model, q).rotational_matrix))
@@ -110,14 +118,17 @@ def average_velocity(
     v: Float[Array, "nv"],
     point: Float[Array, "3"] | None = None,
 ) -> Float[Array, "6"]:
-    """The velocity `[ω; v]` at which the model, its joints locked, would have the momentum that it has; in the world's axes.
+    """Returns the velocity `[ω; v]` at which the model with locked joints has its current momentum, in the world's axes.
 
-    `(I₀ᶜ)⁻¹` times the momentum. ω is the same about every point; the linear part is the velocity of the point of the locked
-    whole that passes `point`: about the centre of mass, that of the centre of mass. Not finite where all mass is on one line.
+    It is `(I₀ᶜ)⁻¹` times the momentum. ω does not depend on the reference point. The linear part is the velocity of the point
+    of the locked model at the reference point; at the center of mass, it is the velocity of the center of mass. The result is
+    not finite if all mass is on one line.
 
-    **Arguments**
-
-    - `point`: about which, in the world; its origin by default, as for `momentum`.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      point: Reference point in the world, shape (3,). Default: the world's origin, as for `momentum`.
 
     >>> model = rbd.load("quadruped")
     >>> v = jnp.zeros(model.nv).at[2].set(1.0)  # the base turns about its z axis, and the legs with it
@@ -132,15 +143,15 @@ def average_velocity(
 
 
 def momentum_about_center(motion: Motion) -> Float[Array, "6"]:
-    """The momentum `[k; p]` of a model in motion about its centre of mass, in the world's axes."""
+    """Returns the momentum `[k; p]` of a model in motion about its center of mass, in the world's axes."""
     return _Whole(motion).momentum()
 
 
 class _Whole:
-    """All bodies about their centre of mass, in the world's axes.
+    """All bodies about their center of mass, in the world's axes.
 
-    That is found from the root of the first tree, and each body taken there by itself: seen from a point far away, what is wanted
-    would be lost in its distance.
+    The center of mass is computed relative to the root of the first tree, and each body is moved there separately. A reference
+    point far away would cause cancellation.
     """
 
     def __init__(self, motion: Motion):
@@ -161,13 +172,13 @@ class _Whole:
         return jnp.sum(moment_shift(momenta, -self.arms), axis=0)
 
     def from_center(self, point: Float[Array, "3"] | None) -> Float[Array, "3"]:
-        """The way from the centre of mass to a point in the world, or to its origin."""
+        """Returns the vector from the center of mass to a point in the world, or to the world's origin."""
         root = self.root[0]
         return (-root if point is None else point - root) - self.center
 
 
 def center_of(motion: Motion) -> Float[Array, "k"]:
-    """The centre of mass of a model in motion, in the world."""
+    """Returns the center of mass of a model in motion, in the world."""
     inertias = motion.inertias
     first_moment = inertias.first_moment + inertias.mass[:, None] * motion.common.origins
     return jnp.sum(first_moment, axis=0) / jnp.sum(inertias.mass)

@@ -1,4 +1,4 @@
-"""Between vectors over degrees of freedom and rows over the columns of the expanded tree, which the recursions run along."""
+"""Conversions between vectors over degrees of freedom and rows over the columns of the expanded tree used by the recursions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..model import Model
 
 
 def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
-    """A vector over degrees of freedom as one over columns: mimic joints get their leader's, scaled; idle columns zero."""
+    """Expands a vector over degrees of freedom to columns; mimic joints get their leader's scaled value, idle columns zero."""
     topology = model.topology
     if topology.columns_are_v:
         return v
@@ -19,7 +19,7 @@ def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
 
 
 def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]:
-    """The transpose of `to_columns`, along the first axis: what acts along a mimic joint acts on its leader, scaled."""
+    """Applies the transpose of `to_columns` along the first axis; forces on mimic joints act on their leaders, scaled."""
     topology = model.topology
     if topology.columns_are_v:
         return x
@@ -32,12 +32,12 @@ def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]
 
 
 def among_dofs(model: Model, x: Float[Array, "n n"]) -> Float[Array, "nv nv"]:
-    """`from_columns` along both axes."""
+    """Applies `from_columns` along both axes."""
     return transpose(from_columns(model, transpose(from_columns(model, x))))
 
 
 def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
-    """Rows over moving bodies as rows over columns: at each moving body's last column, zero at the others."""
+    """Places rows over moving bodies at each moving body's last column, with zeros at the other columns."""
     topology = model.topology
     rows = np.full(len(topology.column_owner), -1)
     rows[topology.last_column] = np.arange(len(topology.moving_bodies))
@@ -45,7 +45,7 @@ def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..
 
 
 def column_armature(model: Model, armature: Float[Array, "nv"] | None = None) -> Float[Array, "n"]:
-    """The armature of each column, the model's by default. An idle one has some too: dividing by its inertia means nothing."""
+    """Returns the armature of each column, by default the model's; it is 1 for idle columns, to avoid division by zero."""
     topology = model.topology
     armature = model.armature if armature is None else armature
     if topology.columns_are_v:

@@ -1,4 +1,4 @@
-"""The Coriolis matrix: a factorization of the velocity-product forces that keeps `Ṁ - 2 C` antisymmetric."""
+"""The Coriolis matrix: a factorization of the velocity-product forces with antisymmetric `Ṁ - 2 C`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from .motion import Motion
 
 @takes(q=configuration, v=velocity)
 def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
-    """C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021).
+    """Returns C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021).
 
-    Where every joint has one degree of freedom it is the matrix of the Christoffel symbols (book eq. 5.6).
+    If every joint has one degree of freedom, C is the matrix of the Christoffel symbols (book eq. 5.6).
 
-    `C = Σ Jᵀ (I J̇ + B J)` over the bodies, `B = ½ (v×* I - I v× + (I v)×̄*)`, of which the first two are the rate of the
-    inertia (book eq. 2.65). With `I^c` and `B^c` summed over subtrees,
-    `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)` where both are those of the deeper of the two columns. Joints that move by themselves
-    add velocity-product forces that are no multiple of v; they are in `bias_force` alone.
+    `C = Σ Jᵀ (I J̇ + B J)` over the bodies, with `B = ½ (v×* I - I v× + (I v)×̄*)`. The first two terms of B are the rate of
+    the inertia (book eq. 2.65). With `I^c` and `B^c` summed over subtrees, `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)`, where I^c and
+    B^c belong to the deeper of the two columns. Rheonomic joints add velocity-product forces that are not linear in v; these
+    are in `bias_force` only.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> c = rbd.coriolis_matrix(model, q, v)
@@ -41,10 +46,10 @@ def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     composite = composite_inertias(motion)
 
     subspace = motion.common.subspace
-    # Column j the deeper one: C_ij = S_i · (I^c_j Ṡ_j + B^c_j S_j).
+    # Column j is the deeper one: C_ij = S_i · (I^c_j Ṡ_j + B^c_j S_j).
     deeper = composite.momentum(rates) + matvec(factor, subspace)
     above = matmul(subspace, transpose(deeper))
-    # Column i the deeper one: C_ij = (I^c_i S_i) · Ṡ_j + (B^c_iᵀ S_i) · S_j.
+    # Column i is the deeper one: C_ij = (I^c_i S_i) · Ṡ_j + (B^c_iᵀ S_i) · S_j.
     below = matmul(composite.momentum(subspace), transpose(rates))
     below = below + matmul(matvec(transpose(factor), subspace), transpose(subspace))
     full = jnp.where(tree.supports.T, above, jnp.where(tree.supports, below, 0))

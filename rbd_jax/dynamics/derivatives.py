@@ -25,7 +25,17 @@ def inverse_dynamics_derivatives(
     a: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
-    """`(dtau/dq, dtau/dv, dtau/da)` of `inverse_dynamics`; the derivative by q is along `integrate(model, q, dq)`.
+    """Returns the derivatives `(dtau/dq, dtau/dv, dtau/da)` of `inverse_dynamics`.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
+      f_ext: External forces, see `ExternalForces`.
+
+    Returns:
+      Three matrices of shape (nv, nv). The derivative with respect to q is along `integrate(model, q, dq)`.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> by_q, by_v, by_a = rbd.inverse_dynamics_derivatives(model, q, v, jnp.zeros(2))
@@ -44,7 +54,19 @@ def forward_dynamics_derivatives(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
-    """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`.
+    """Returns the derivatives `(da/dq, da/dv, da/dtau)` of `forward_dynamics`.
+
+    The first two are `-M⁻¹` times the derivatives of inverse dynamics at the same motion, the third is `M⁻¹`.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized forces, shape (nv,).
+      f_ext: External forces, see `ExternalForces`.
+
+    Returns:
+      Three matrices of shape (nv, nv). The derivative with respect to q is along `integrate(model, q, dq)`.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> by_q, by_v, by_tau = rbd.forward_dynamics_derivatives(model, q, v, jnp.zeros(2))
@@ -56,7 +78,7 @@ def forward_dynamics_derivatives(
 
 
 def forward_derivatives(motion: Motion, tau: Float[Array, "nv"], f_ext: ExternalForces = None):
-    """`forward_dynamics_derivatives` of a model in motion."""
+    """Computes `forward_dynamics_derivatives` for a model in motion."""
     motion = motion.computed("velocity_products")
     a, solve = forward_with_inverse(tau, motion, f_ext)
     by_q, by_v, _ = newton_euler_derivatives(motion, a, f_ext)
@@ -65,11 +87,11 @@ def forward_derivatives(motion: Motion, tau: Float[Array, "nv"], f_ext: External
 
 
 def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces = None):
-    """`inverse_dynamics_derivatives` of a model in motion."""
+    """Computes `inverse_dynamics_derivatives` for a model in motion."""
     model, topology, subspace = motion.model, motion.model.topology, motion.common.subspace
     changes = Changes.of(motion, a, f_ext)
 
-    # Entry (k, j): column j's joint carries column k's, and then the other way round.
+    # Entry (k, j): column j's joint carries column k's joint (`carries`), or the reverse (`carried`).
     owner = topology.column_owner
     carries = topology.moving_tree.supports[owner[:, None], owner[None, :]]
     carried = carries.T & ~carries
@@ -89,7 +111,7 @@ def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: Exter
 
 
 def _of_own_subspace(changes: Changes, topology: Topology) -> Float[Array, "n n"]:
-    """`∂S_k/∂q_j · F_k` for the columns of one joint, zero elsewhere."""
+    """Returns `∂S_k/∂q_j · F_k` for the columns of one joint, zero elsewhere."""
     columns, together = np.arange(topology.tree.size), topology.column_owner[:, None] == topology.column_owner
     entries = changes.turned_subspace[
         columns[None, :], np.where(together, topology.place_in_joint[:, None], 0)

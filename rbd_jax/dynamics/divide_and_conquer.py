@@ -1,27 +1,29 @@
 """Forward dynamics by divide and conquer: assemblies of articulated bodies in logarithmic depth (book §7.4, §7.5).
 
-The articulated-body algorithm goes through a chain link by link. Here neighbours are joined two at a time, then pairs of those,
-so that n bodies take a number of steps in a row that grows with the logarithm of n; `contraction` has the order for any tree.
+The articulated-body algorithm processes a chain link by link. Here neighboring bodies are joined in pairs, then pairs of pairs,
+so that the number of sequential steps grows with the logarithm of the number of bodies. `contraction` computes the order for
+any tree.
 
-What is joined are *segments*: bodies in a row that act at two handles, the body above the first joint and the last body. Where
-the book describes both handles by inverse inertias (eq. 7.57), which a body without mass does not have, a segment is described
-from the acceleration above and the force below:
+The joined units are *segments*: bodies in a row with two handles, the body above the first joint and the last body. The
+book describes both handles by inverse inertias (eq. 7.57), which do not exist for a massless body. Here a segment maps
+the acceleration above and the force below:
 
     a_last = A a_above + b - C f_below        f_above = J a_above + η + Aᵀ f_below
 
-J is the inertia felt above with the end free, C the mobility of the end with the joint held above: both positive semidefinite. A
-single body with its joint has, with `U = I S` and `D = Sᵀ I S`,
+J is the inertia at the upper handle with a free end. C is the mobility of the end with the upper handle fixed. Both are
+positive semidefinite. A single body with its joint has, with `U = I S` and `D = Sᵀ I S`,
 
     A = (1 - S D⁻¹ Uᵀ) X    b = c + S D⁻¹ (u - Uᵀ c)    C = S D⁻¹ Sᵀ    J = Xᵀ I^a X
 
-and two segments make one with `W = (1 + C₁ J₂)⁻¹`, the counterpart of the book's eqs. 7.60 to 7.63:
+and two segments are joined with `W = (1 + C₁ J₂)⁻¹`, the counterpart of the book's eqs. 7.60 to 7.63:
 
     A = A₂ W A₁    C = C₂ + A₂ W C₁ A₂ᵀ    J = J₁ + A₁ᵀ J₂ W A₁
 
-Only D has to be inverted of a body by itself, and D is singular where a body moves nothing of its own along its joint: one
-without mass between two hinges. So each body of a segment is lent a rigid inertia R, of the size of what it carries, and the
-segment below takes it back: I becomes `I + R` in one, and J `J - R` in the other, and what comes out is the same. Then
-each inverse exists if M is regular: the determinants are ratios of those of M for parts of the tree, with R at their ends.
+Only D is inverted for a single body. D is singular if the body alone has no inertia along its joint, as a massless body between
+two hinges. Therefore each body of a segment gets an auxiliary rigid inertia R, of the size of the inertia that it carries, and
+the segment below subtracts it again: I becomes `I + R` in the first and J becomes `J - R` in the second. The result does not
+change. Each inverse then exists if M is regular: the determinants are ratios of the determinants of M for parts of the tree,
+with R at their ends.
 """
 
 from __future__ import annotations
@@ -68,12 +70,23 @@ def forward_dynamics_by_assembly(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """What `forward_dynamics` gives, in a number of steps that grows with the logarithm of the number of bodies (book §7.5).
+    """Computes `forward_dynamics` in a number of sequential steps logarithmic in the number of bodies (book §7.5).
 
-    For long chains and large trees where many things can be done at once; it does several times the arithmetic of
-    `forward_dynamics`, and on a CPU takes longer. Kinematics and derivatives go in logarithmic depth too.
+    Use it for long chains and large trees on parallel hardware. It does several times the arithmetic of `forward_dynamics`,
+    and takes longer on a CPU. Kinematics and derivatives also have logarithmic depth.
 
-    Joints that follow others tie branches together, and are refused.
+    Args:
+      model: The model, without mimic joints.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized forces, shape (nv,).
+      f_ext: External forces, see `ExternalForces`.
+
+    Returns:
+      The acceleration, shape (nv,).
+
+    Raises:
+      ValueError: If the model has mimic joints, which couple branches of the tree.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.forward_dynamics_by_assembly(model, q, v, tau=jnp.zeros(2)))
@@ -82,15 +95,15 @@ def forward_dynamics_by_assembly(
     if len(model.topology.mimic_joints):
         names = [model.topology.joint_names[body] for body in model.topology.mimic_joints]
         raise ValueError(
-            f"forward_dynamics_by_assembly: joints {names} of model {model.name!r} follow others, and tie branches of its tree "
-            "together; use forward_dynamics"
+            f"forward_dynamics_by_assembly: joints {names} of model {model.name!r} are mimic joints, which couple branches of "
+            "its tree; use forward_dynamics"
         )
     motion = Motion(with_traversal(model, "doubling"), q, v)
     return _accelerations(tau, motion.computed("velocities", "velocity_products"), f_ext)
 
 
 class _Bodies(eqx.Module):
-    """What joints and inertias of single bodies are to the rest, `k` columns each (table 7.1).
+    """The coefficients of single bodies with their joints, `k` columns each (table 7.1).
 
     `shift` is X, from above the joint to the body's own origin; `gain` `U D⁻¹`, `inverse` `D⁻¹`, and `apparent`
     `I^a = I - U D⁻¹ Uᵀ`.
@@ -118,7 +131,7 @@ class _Bodies(eqx.Module):
         return _Segments(passed, mobility, _symmetric(inertia), lent)
 
     def felt(self, tau, bias, product) -> tuple[Array, Array, Array]:
-        """`D⁻¹ u`, and the b and the η of the segments."""
+        """Returns `D⁻¹ u`, and the b and the η of the segments."""
         effort = tau - vecmat(bias, self.subspace)
         drive = matvec(self.inverse, effort)
         left = bias + matvec(self.apparent, product) + matvec(self.gain, effort)
@@ -126,13 +139,13 @@ class _Bodies(eqx.Module):
         return drive, free, vecmat(left, self.shift)
 
     def accelerations(self, above, force, product, drive) -> Float[Array, "m k"]:
-        """`q̈ = D⁻¹ (u - Sᵀ f_below - Uᵀ (X a + c))`, of the accelerations above and the forces below (eq. 7.49)."""
+        """Returns `q̈ = D⁻¹ (u - Sᵀ f_below - Uᵀ (X a + c))` from the accelerations above and the forces below (eq. 7.49)."""
         free = matvec(self.shift, above) + product
         return drive - matvec(self.inverse, vecmat(force, self.subspace)) - vecmat(free, self.gain)
 
 
 class _Segments(eqx.Module):
-    """The matrices of segments, and what their last bodies are lent: the diagonal of R."""
+    """The matrices of segments, and the auxiliary inertias of their last bodies (the diagonal of R)."""
 
     A: Float[Array, "m 6 6"]
     C: Float[Array, "m 6 6"]
@@ -147,7 +160,7 @@ class _Segments(eqx.Module):
 
 
 class _Meetings(eqx.Module):
-    """How segments meet what is below their last bodies: `J` what is felt there, and `W = (1 + C J)⁻¹`."""
+    """The joints between segments and the parts below their last bodies: `J` is the inertia below, and `W = (1 + C J)⁻¹`."""
 
     A: Float[Array, "m 6 6"]
     C: Float[Array, "m 6 6"]
@@ -161,23 +174,26 @@ class _Meetings(eqx.Module):
         return _Meetings(above.A, above.C, J, _inverse(unit + matmul(above.C, J)))
 
     def inertia(self, own: Float[Array, "m 6 6"]) -> Float[Array, "m 6 6"]:
-        """`J₁ + A₁ᵀ J₂ W A₁`."""
+        """Returns `J₁ + A₁ᵀ J₂ W A₁`."""
         return _symmetric(own + matmul(transpose(self.A), matmul(self.J, matmul(self.W, self.A))))
 
     def force(self, b, η, below) -> tuple[Array, Array]:
-        """`η₁ + A₁ᵀ (η₂ + J₂ m)` and m, the acceleration `W (b₁ - C₁ η₂)`."""
+        """Returns `η₁ + A₁ᵀ (η₂ + J₂ m)` and m, the acceleration `W (b₁ - C₁ η₂)`."""
         middle = matvec(self.W, b - matvec(self.C, below))
         return η + vecmat(below + matvec(self.J, middle), self.A), middle
 
     def between(self, above, b, below) -> tuple[Array, Array]:
-        """The acceleration of the last bodies, and the forces below them: `J a + below`."""
+        """Returns the acceleration of the last bodies, and the forces below them: `J a + below`."""
         a = matvec(self.W, matvec(self.A, above) + b - matvec(self.C, below))
         return a, matvec(self.J, a) + below
 
 
 class _Joined(eqx.Module):
-    """What is known of one round: the bodies that become segments, where the raked and then the upper ones meet what is below
-    them, and the A of the lower ones."""
+    """The matrices of one round.
+
+    They are the bodies that become segments, the joints of the raked and then the upper segments with the parts below them, and
+    the A of the lower segments.
+    """
 
     bodies: _Bodies
     meetings: _Meetings
@@ -185,7 +201,7 @@ class _Joined(eqx.Module):
 
 
 class Assembly(eqx.Module):
-    """M taken apart round by round."""
+    """M, factored round by round."""
 
     joined: list[_Joined]
 
@@ -197,7 +213,7 @@ class Assembly(eqx.Module):
         none = jnp.zeros((0, 6, 6), loads.dtype)
         segments = _Segments(none, none, none, none[:, 0])
         for one in contraction(model.topology.moving_tree.parents):
-            # What is raked is not lent anything: all that it carries has been joined to it.
+            # Raked segments get no auxiliary inertia: everything below them is already joined.
             has_below = np.isin(one.converted, np.concatenate([one.upper, one.lower]))
             own = jnp.where(has_below[:, None], gather(lent, one.converted_bodies), 0)
             inertias = gather(loads, one.converted) + own[:, :, None] * jnp.eye(6, dtype=own.dtype)[None]
@@ -219,21 +235,25 @@ class Assembly(eqx.Module):
         return Assembly(joined)
 
     def inverse(self, model: Model) -> jax.tree_util.Partial:
-        """What applies `M⁻¹`."""
+        """Returns a function that applies `M⁻¹`."""
         return jax.tree_util.Partial(Assembly.solve, self, model)
 
     def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-        """`M⁻¹ rhs`."""
+        """Returns `M⁻¹ rhs`."""
         if rhs.ndim == 2:
             return columnwise(lambda column: self.solve(model, column), rhs)
         nothing = jnp.zeros((len(model.topology.moving_bodies), 6), rhs.dtype)
         return self.accelerations(model, rhs, nothing, nothing, jnp.zeros(6, rhs.dtype))
 
     def accelerations(self, model: Model, tau, bias, products, base) -> Float[Array, "nv"]:
-        """`q̈`: forces are put together from the leaves on, then accelerations handed out from the world on.
+        """Returns `q̈`: assembles forces from the leaves to the root, then computes accelerations from the root to the leaves.
 
-        **Arguments**: of each moving body the force `bias` that it needs at rest and the acceleration `products` that its joint
-        has without `q̈`, both about its own origin; and `base`, the acceleration of the world.
+        Args:
+          model: The model.
+          tau: Generalized forces, shape (nv,).
+          bias: The bias force of each moving body at zero acceleration, about its own origin.
+          products: The acceleration of each moving body's joint without `q̈`, about the body's own origin.
+          base: The acceleration of the world.
         """
         rounds, efforts = contraction(model.topology.moving_tree.parents), to_columns(model, tau)
         if not rounds:
@@ -256,14 +276,14 @@ class Assembly(eqx.Module):
             loads = _carried(loads, felt[:raked], one)
 
         found = []
-        # Of what is left after a round: how its last bodies accelerate, and of segments what is above and the force below.
+        # After each round: the accelerations of the last bodies, and for segments the acceleration above and the force below.
         ends = above = force = jnp.zeros((0, 6), bias.dtype)
         for one, known, (product, drive, above_b, below) in zip(
             reversed(rounds), reversed(self.joined), reversed(passed), strict=True
         ):
             kept, raked = len(one.kept_rows), len(one.raked)
             entering, leaving = above[kept:], force[kept:]
-            # In the order of those kept, the lower ones, the world, the raked and the upper ones.
+            # Order: kept, lower, world, raked, upper.
             outer = gather(jnp.concatenate([ends, base[None]]), _order_after(one)[one.above])
             entering = jnp.concatenate([outer, entering])
             below = jnp.concatenate([below[:raked], below[raked:] + vecmat(leaving, known.lower_A)])
@@ -280,7 +300,7 @@ class Assembly(eqx.Module):
 
 
 def _forward(tau, motion: Motion, f_ext: ExternalForces):
-    """Forward dynamics, and how to apply `M⁻¹` afterwards."""
+    """Returns the result of forward dynamics and a function that applies `M⁻¹`."""
     model = motion.model
     frames = BodyFrames.of(model, motion.common)
     assembly = Assembly.of(motion, frames)
@@ -301,8 +321,10 @@ _accelerations = implicit(
 
 
 def _lent(model: Model, inertias: Float[Array, "m 6 6"], reach: Float[Array, "m 3"]) -> Float[Array, "m 6"]:
-    """What each body is lent, as a diagonal: the mean mass of the bodies that it carries, and of their inertias about the origins
-    of themselves and of their parents. Of the size of what moves near by, so that giving it back loses no digits.
+    """Returns the auxiliary inertia of each body as a diagonal.
+
+    It consists of the mean mass of the bodies that it carries, and the mean of their inertias about their own and their
+    parents' origins. It has the size of the inertias nearby, so that subtracting it again loses no digits.
     """
     mass = inertias[:, 5, 5]
     turning = jnp.trace(inertias[:, :3, :3], axis1=1, axis2=2) / 3 + mass * dot(reach, reach)
@@ -311,12 +333,12 @@ def _lent(model: Model, inertias: Float[Array, "m 6 6"], reach: Float[Array, "m 
 
 
 def _meeting(one: Round) -> np.ndarray:
-    """The rows of those that meet something below: the raked, then the upper ones."""
+    """Returns the rows of the segments joined to a part below: first the raked, then the upper ones."""
     return np.concatenate([one.raked_rows, one.upper_rows])
 
 
 def _order_after(one: Round) -> np.ndarray:
-    """For each place before a round where it is among the places after it, and, at the end, for the world."""
+    """Maps each place before a round to its place after the round; the last entry is for the world."""
     places = np.concatenate([one.kept, one.lower])
     order = np.full(one.places + 1, len(places))
     order[places] = np.arange(len(places))
@@ -324,14 +346,15 @@ def _order_after(one: Round) -> np.ndarray:
 
 
 def _order_before(one: Round) -> np.ndarray:
-    """For each place before a round where it is among those kept, the lower ones, the world, the raked and the upper ones."""
+    """Maps each place before a round to its index in the order kept, lower, world, raked, upper."""
     return np.argsort(np.concatenate([one.kept, one.lower, [one.places], one.raked, one.upper]))[:-1]
 
 
 def _carried(loads: Float[Array, "m *k"], felt: Float[Array, "r *k"], one: Round) -> Float[Array, "n *k"]:
-    """What the places after a round bear: what those kept bore, and all that is felt of the raked.
+    """Returns the load at each place after a round: the load of the kept places plus the loads of the raked segments.
 
-    Places that get about equally many are summed together: a table of all would be as wide as the widest.
+    Places with similar numbers of loads are summed together, since a table of all places would be as wide as the largest
+    number.
     """
     flat = felt.reshape(len(felt), int(np.prod(felt.shape[1:])))
     count, owners = len(one.kept) + len(one.lower), _order_after(one)[one.above]
@@ -347,7 +370,7 @@ def _carried(loads: Float[Array, "m *k"], felt: Float[Array, "r *k"], one: Round
 
 
 class _Columns:
-    """What the columns of the tree are, body by body. Where joints have less columns than another, idle ones are added."""
+    """The columns of the tree, grouped by body; bodies with fewer columns than others are padded with idle columns."""
 
     def __init__(self, model: Model, frames: BodyFrames):
         self.model, self.frames = model, frames
@@ -363,19 +386,19 @@ class _Columns:
         return own[:, :, None] * jnp.eye(own.shape[1], dtype=own.dtype)[None]
 
     def reach(self) -> Float[Array, "m 3"]:
-        """From the origin of the parent of every moving body to its own."""
+        """Returns the vector from the origin of each moving body's parent to its own origin."""
         topology = self.model.topology
         return gather(self.frames.reach, topology.last_column - topology.column_counts + 1)
 
     def shifts(self) -> Float[Array, "m 6 6"]:
-        """X of every moving body: a motion about the origin of its parent, about its own."""
+        """Returns X of every moving body, from motions about its parent's origin to motions about its own."""
         arms = skew(self.reach())
         unit = jnp.broadcast_to(jnp.eye(3, dtype=arms.dtype), arms.shape)
         return blocks(unit, jnp.zeros_like(arms), -arms, unit)
 
 
 def _table(model: Model, bodies: np.ndarray) -> np.ndarray:
-    """The columns of moving bodies, a row each, padded with -1."""
+    """Returns the columns of moving bodies, one row per body, padded with -1."""
     topology = model.topology
     counts = topology.column_counts[bodies]
     across = np.arange(counts.max(initial=1))
@@ -384,13 +407,13 @@ def _table(model: Model, bodies: np.ndarray) -> np.ndarray:
 
 
 def _of_bodies(model: Model, x: Float[Array, "n"], bodies: np.ndarray) -> Float[Array, "m k"]:
-    """What the columns of moving bodies have."""
+    """Returns the entries of `x` for the columns of moving bodies."""
     table = _table(model, bodies)
     return gather_or_zero(x, table.reshape(-1)).reshape(table.shape)
 
 
 def _to_all_columns(model: Model, found: list[Array], bodies: list[np.ndarray]) -> Float[Array, "n"]:
-    """What moving bodies were found to have, as one vector over columns."""
+    """Scatters values of moving bodies to one vector over columns."""
     table = np.concatenate([_table(model, group).reshape(-1) for group in bodies])
     order = np.zeros(model.topology.tree.size, int)
     order[table[table >= 0]] = np.flatnonzero(table >= 0)
@@ -398,9 +421,10 @@ def _to_all_columns(model: Model, found: list[Array], bodies: list[np.ndarray]) 
 
 
 def _inverse(matrix: Float[Array, "m k k"]) -> Float[Array, "m k k"]:
-    """Inverses of small matrices, by Gauss and Jordan's elimination with pivots from the column.
+    """Inverts small matrices by Gauss-Jordan elimination with column pivoting.
 
-    A loop over columns for all of them at once: calls of a library for each would take longer to compile, and to run on a GPU.
+    One loop over columns handles all matrices at once. Library calls per matrix compile more slowly and run more slowly on a
+    GPU.
     """
     size = matrix.shape[-1]
     if size == 1:
@@ -416,7 +440,7 @@ def _inverse(matrix: Float[Array, "m k k"]) -> Float[Array, "m k k"]:
         here, there = (rows == j)[None, :], rows[None, :] == best[:, None]
         pivot_row = jnp.sum(jnp.where(there[:, :, None], both, 0), axis=1)
         own_row = at(both, j, 1)
-        # The two rows change places. Then the pivot's is scaled, and taken from all others.
+        # Swap the two rows, scale the pivot row, and subtract it from all other rows.
         column = jnp.where(there, at(column, j, 1)[:, None], column)
         both = jnp.where(there[:, :, None], own_row[:, None, :], both)
         pivot_row = pivot_row / at(pivot_row, j, 1)[:, None]

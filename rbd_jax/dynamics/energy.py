@@ -14,7 +14,12 @@ from .motion import Motion
 
 @takes(planar=True, q=configuration, v=velocity)
 def kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
-    """`½ Σ v · I v`, the armature's share included: `½ vᵀ M v` where no joint moves by itself.
+    """Returns the kinetic energy `½ Σ v · I v` with the armature's share; `½ vᵀ M v` without rheonomic joints.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(f"{rbd.kinetic_energy(model, q, v):.3f}")
@@ -24,14 +29,14 @@ def kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -
 
 
 def kinetic_energy_of(motion: Motion) -> Float[Array, ""]:
-    """`kinetic_energy` of a model in motion."""
+    """Computes `kinetic_energy` for a model in motion."""
     of_bodies = jnp.sum(motion.inertias.kinetic_energy(motion.velocities))
     return of_bodies + 0.5 * dot(motion.model.armature * motion.v, motion.v)
 
 
 @takes(planar=True, q=configuration)
 def potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
-    """`-Σ m g · c`: of the bodies in gravity, zero at the world's origin. Springs have their own.
+    """Returns the potential energy `-Σ m g · c` of the bodies in gravity, zero at the world's origin, without springs.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(f"{rbd.potential_energy(model, q):.3f}")
@@ -41,7 +46,7 @@ def potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
 
 
 def potential_energy_of(motion: Motion) -> Float[Array, ""]:
-    """`potential_energy` of a model in motion."""
+    """Computes `potential_energy` for a model in motion."""
     model, inertias = motion.model, motion.inertias
     first_moment = inertias.first_moment + inertias.mass[:, None] * motion.common.origins
     return -jnp.sum(dot(first_moment, model.gravity)) - dot(_grounded(model), model.gravity)
@@ -50,6 +55,11 @@ def potential_energy_of(motion: Motion) -> Float[Array, ""]:
 @takes(planar=True, q=configuration, v=velocity)
 def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
     """Returns the sum of kinetic energy, potential energy in gravity, and energy of the springs at the joints.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(f"{rbd.mechanical_energy(model, q, v):.3f}")
@@ -65,13 +75,13 @@ def energies_of(motion: Motion) -> Float[Array, "2"]:
 
 
 def spring_energy_of(motion: Motion) -> Float[Array, ""]:
-    """What the springs at the joints keep."""
+    """Returns the potential energy of the springs at the joints."""
     stretch = difference(motion.model, motion.model.spring_reference, motion.q)
     return 0.5 * jnp.sum(motion.model.stiffness * stretch**2)
 
 
 def _grounded(model: Model) -> Float[Array, "k"]:
-    """The first moment of mass of all that is welded to the world: constant, but part of the sum."""
+    """Returns the first moment of mass of all bodies welded to the world, a constant part of the sum."""
     topology = model.topology
     bodies = topology.carriers < 0
     if not bodies.any():

@@ -1,18 +1,18 @@
-"""Inertias that no motion tells apart (book §9.7): what may pass between two bodies, and the base parameters that are left.
+"""Inertias without effect on any motion (book §9.7): transfers between two bodies, and the remaining base parameters.
 
-An inertia I_Δ taken from a body and given to its parent changes nothing if the joint between them does not see it: `I_Δ S = 0`
-and `I_Δ = X_Jᵀ I_Δ X_J` in every position (9.30; the third condition there follows from the second). Table 9.7 has the
-solutions for three joints. They are those for a parent that moves at will. Near a base that is fixed it does not, and more is
-lost. Let the columns of U be the ways in which the parent moves, and gravity as one more, and `W = X_J U`. Then B taken from a
-body and A given to its parent cancel if, in every configuration,
+An inertia I_Δ transferred from a body to its parent has no effect if it does not resist motion along the joint between them:
+`I_Δ S = 0` and `I_Δ = X_Jᵀ I_Δ X_J` in every position (9.30; the third condition there follows from the second). Table 9.7
+lists the solutions for three joints. They hold for a parent that moves freely. Near a fixed base the parent does not, and more
+parameters become unobservable. Let the columns of U span the motions of the parent and gravity, and let `W = X_J U`.
+Subtracting B from a body and adding A to its parent has no effect if, in every configuration,
 
     Sᵀ B S = 0,    Sᵀ B W = 0,    Wᵀ B W = Uᵀ A U.
 
-The first two are the joint's own rows of the mass matrix and of the gravity forces, the third what is left of the others. A may
-be B where it is in any one position of the joint. From the leaves to the root these pairs are all that no motion sees. In the
-rows of a leaf's joint nothing but B appears; what B does to the other rows depends on the position of this joint, unless the
-third holds with some A; and with the pair taken away, the parent is a leaf. So the rules of the single joints make the whole.
-The other way to find it, `base_parameters_by_rank`, asks the regressor, and must give the same.
+The first two conditions are the joint's own rows of the mass matrix and of the gravity forces, the third is the rest. A can be
+chosen as B at any single position of the joint. Applied from the leaves to the root, these pairs span all unobservable changes:
+only B appears in the rows of a leaf's joint. The effect of B on the other rows depends on the position of this joint, unless
+the third condition holds for some A. With the pair removed, the parent is a leaf. So the rules of single joints are complete.
+`base_parameters_by_rank` computes the same result independently from the regressor.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from .motion import Motion
 from .regressor import inverse_dynamics_regressor, momentum_matrix
 
 
-#: The ten parameters of a body by name, in their order.
+#: The names of the ten inertia parameters of a body, in order.
 PARAMETERS = ("m", "hx", "hy", "hz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-#: How many configurations the conditions of a joint are asked in. Each gives one equation for ten unknowns at the very least.
+#: Number of configurations in which the conditions of a joint are evaluated; each adds at least one equation for ten unknowns.
 CONFIGURATIONS = 24
-#: A parameter is set aside for one that comes before it if what is left of both is alike to this factor.
+#: The first parameter in order is eliminated whose remaining norm is at least this fraction of the largest.
 PREFERENCE = 0.3
 
 
 class BaseParameters(eqx.Module):
-    """The inertia parameters that the motion of a model depends on, as sums of all of its parameters.
+    """The inertia parameters that the motion of a model depends on, as linear combinations of all its parameters.
 
-    There are 10 nb parameters θ, as in `inverse_dynamics_regressor`; n of them are kept, and the others grouped with these.
+    The 10 nb parameters θ are those of `inverse_dynamics_regressor`; n of them are selected, and the others grouped with these.
 
     - `grouping`: K with `Y θ = Y[:, kept] K θ` for every motion.
-    - `unobservable`: an orthonormal basis of those θ with `Y θ = 0`, a row each.
-    - `kept`: the columns of Y that are kept, the n base parameters stand for them.
-    - `names`: of the base parameters: the body and the parameter with which others are grouped; `h = m c` is the first moment.
+    - `unobservable`: an orthonormal basis of all θ with `Y θ = 0`, one row per vector.
+    - `kept`: the indices of the n selected columns of Y, one per base parameter.
+    - `names`: the body and the selected parameter of each base parameter; `h = m c` is the first moment.
 
-    Where the joints are and where gravity pulls are constants here, the inertias are not: `of` and `simplified` take models with
-    any, and are differentiated by them. Another geometry has other base parameters.
+    Joint placements and gravity are constants here, inertias are not. `of` and `simplified` take models with any inertias, and
+    are differentiable with respect to them. A model with another geometry has other base parameters.
 
     >>> base = rbd.base_parameters(rbd.load("double_pendulum"))
     >>> print(base.count, base.names)
@@ -72,22 +72,22 @@ class BaseParameters(eqx.Module):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of base parameters."""
         return len(self.kept)
 
     def of(self, model: Model) -> Float[Array, "n"]:
-        """The base parameters of a model of the same geometry."""
+        """Returns the base parameters of a model of the same geometry."""
         return matvec(self.grouping, self._parameters(model))
 
     def columns(self, regressor: Float[Array | np.ndarray, "*rows parameters"]) -> Float[Array, "*rows n"]:
-        """Of a regressor of the inverse dynamics those columns that the base parameters go with. They are independent."""
+        """Returns the columns of an inverse dynamics regressor that belong to the base parameters; they are independent."""
         return jnp.asarray(regressor)[..., np.array(self.kept, int)]
 
     def simplified(self, model: Model) -> Model:
-        """The model with as few parameters as there can be: the base parameters where they are kept, and zeros (book §9.7).
+        """Returns the model with the minimal number of nonzero parameters: base parameters and zeros (book §9.7).
 
-        Under the same forces it moves as before. What its joints bear is another, as is the momentum of what is tied to the
-        world; masses may be zero or negative.
+        It moves as before under the same forces. The constraint forces of its joints and the momentum of bodies fixed to the
+        world differ. Masses may be zero or negative.
         """
         spread = np.zeros((self.grouping.shape[1], self.count))
         spread[list(self.kept), np.arange(self.count)] = 1
@@ -98,19 +98,20 @@ class BaseParameters(eqx.Module):
         a_model("BaseParameters", model)
         if 10 * model.nb != self.grouping.shape[1]:
             raise ModelError(
-                f"BaseParameters: model {model.name!r} has {model.nb} bodies, and these are of a model with "
+                f"BaseParameters: model {model.name!r} has {model.nb} bodies, but these base parameters belong to a model with "
                 f"{self.grouping.shape[1] // 10}"
             )
         return model.inertias.parameters.reshape(-1)
 
 
 def transferable_inertias(joint: Joint) -> Inertia:
-    """What may pass across a joint, whatever bodies it joins: a basis of the I_Δ of book table 9.7, in its successor frame.
+    """Returns a basis of the inertias that can be transferred across a joint, for any bodies (book table 9.7).
 
-    A batch of inertias. Each combination of them may be taken from one of the two bodies and given to the other, in any
-    position of the joint; `transfer_inertia` does it. For a hinge they are those of masses on its axis, three, with their mass,
-    their first moment and their turning; for a slide all rotational inertias, six; for a ball a mass in its centre; none for a
-    free body, all ten for a weld. Joints whose S changes with q have theirs, too. Not to be called under `jit`.
+    The result is a batch of inertias I_Δ in the joint's successor frame. Every linear combination can be subtracted from one of
+    the two bodies and added to the other, at any joint position; see `transfer_inertia`. For a revolute joint these are
+    masses on its axis (three parameters: mass, first moment, moment of inertia). For a prismatic joint they are all six
+    rotational inertias, for a spherical joint a mass at its center. A free joint has none, a weld all ten. Joints whose S
+    depends on q are supported. Do not call this function under `jit`.
 
     >>> for inertia in rbd.dynamics.transferable_inertias(rbd.joints.Revolute()).parameters:
     ...     print(inertia)
@@ -122,11 +123,11 @@ def transferable_inertias(joint: Joint) -> Inertia:
     _refuse_rheonomic("transferable_inertias", "the joint", joint.rheonomic)
 
     def conditions(key):
-        basis = momentum_matrix(jnp.eye(6))  # column j of the matrix of an inertia, by its parameters
+        basis = momentum_matrix(jnp.eye(6))  # column j of an inertia's matrix, by its parameters
         matrices = jnp.moveaxis(basis, 0, -1)  # (6, 10, 6)
         s = joint.motion_subspace(joint.random(key))
         felt = jnp.einsum("ipj,js->isp", matrices, s, precision="highest")
-        # The rate of Xᵀ I X as the joint moves, seen from the successor.
+        # The rate of Xᵀ I X while the joint moves, in the successor frame.
         along, against = jax.vmap(cross_force_matrix)(s.T), jax.vmap(cross_motion_matrix)(s.T)
         turned = jnp.einsum("sij,jpk->sikp", along, matrices, precision="highest")
         turned = turned - jnp.einsum("ipj,sjk->sikp", matrices, against, precision="highest")
@@ -138,12 +139,17 @@ def transferable_inertias(joint: Joint) -> Inertia:
 
 
 def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:
-    """The model with an inertia taken from a body and given to its parent, where it is when the joint is at its zero.
+    """Returns the model with an inertia transferred from a body to its parent, at the zero position of the joint.
 
-    `inertia` is in the frame of the body. The motion is the same if it is a combination of `transferable_inertias(joint)`, and
-    with any other it may change. What is given to the world is gone.
+    The motion is unchanged if the inertia is a combination of `transferable_inertias(joint)`; any other inertia may change
+    it. If the parent is the world, the inertia is discarded.
 
-    A mass on the axis of the elbow, taken from the lower arm:
+    Args:
+      model: The model.
+      body: Name or index of the body.
+      inertia: The inertia to transfer, in the frame of the body.
+
+    This example transfers a mass on the axis of the elbow from the lower arm:
 
     >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.ones(2)
     >>> mass = rbd.Inertia.from_mass_com(1.0, jnp.zeros(3), jnp.zeros((3, 3)))
@@ -155,7 +161,9 @@ def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:
     index = model.body_index(body)
     instance("transfer_inertia", "inertia", inertia, Inertia, "an Inertia")
     if inertia.mass.shape:
-        raise ModelError(f"transfer_inertia: inertia is a batch of shape {inertia.mass.shape}; it is one")
+        raise ModelError(
+            f"transfer_inertia: inertia must be a single inertia, got a batch of shape {inertia.mass.shape}"
+        )
     changes = {index: Inertia.from_parameters(-inertia.parameters)}
     parent = model.topology.parents[index]
     if parent >= 0:
@@ -165,12 +173,12 @@ def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:
 
 
 def base_parameters(model: Model) -> BaseParameters:
-    """The base parameters of a model, by what each joint lets pass between its bodies (book §9.7).
+    """Returns the base parameters of a model, from the transferable inertias of each joint (book §9.7).
 
-    What the forces do not depend on follows from the joints, where they are, and gravity; not from the inertias. It is decided
-    by looking at numbers, so do not call this under `jit`; what it returns may be used there. Armature is no part of it. A
-    joint that mimics another adds its row of the equations to the other's, and here rows are taken one by one; such models are
-    for `base_parameters_by_rank`.
+    They depend on the joints, their placements and gravity, but not on the inertias. The decision needs concrete values, so
+    do not call this function under `jit`; its result can be used there. Armature is not included. A mimic joint adds its row
+    of the equations to another joint's row, but this function treats rows separately. Use `base_parameters_by_rank` for such
+    models.
 
     >>> model = rbd.load("double_pendulum")
     >>> base = rbd.base_parameters(model)
@@ -186,7 +194,7 @@ def base_parameters(model: Model) -> BaseParameters:
         name = model.joint_names[topology.mimic_joints[0]]
         raise ModelError(
             f"base_parameters: joint {name!r} of model {model.name!r} mimics another, so the rules of single joints do not hold; "
-            "base_parameters_by_rank takes it"
+            "use base_parameters_by_rank"
         )
     conditions, sizes, transfers = _looked_at("base_parameters", _conditions(_unlimited(model)))
     rows = []
@@ -201,13 +209,14 @@ def base_parameters(model: Model) -> BaseParameters:
 
 
 def base_parameters_by_rank(model: Model, samples: int | None = None) -> BaseParameters:
-    """The base parameters of a model, by the rank of the regressor of its inverse dynamics in random states.
+    """Returns the base parameters of a model, from the rank of its inverse dynamics regressor in random states.
 
-    For models with mimic joints, and as a check of `base_parameters`, with which it shares no step. Not to be called under `jit`.
+    It supports models with mimic joints. It also checks `base_parameters`, with which it shares no step. Do not call it under
+    `jit`.
 
-    **Arguments**
-
-    - `samples`: how many states, by default so many that there are three times as many equations as parameters.
+    Args:
+      model: The model.
+      samples: Number of states. Default: enough for three times as many equations as parameters.
 
     >>> print(rbd.dynamics.base_parameters_by_rank(rbd.load("double_pendulum")).count)
     6
@@ -235,17 +244,19 @@ def _regressors(model: Model, samples: int):
 
 @eqx.filter_jit
 def _conditions(model: Model):
-    """What B of each body has to fulfil in some configurations, equations by parameters, (nb, rows, 10); how large each parameter
-    is in their terms, (nb, 10); and A of B, by parameters, in the neutral configuration, (nb, 10, 10).
+    """Returns the conditions on B of each body in some configurations, (nb, rows, 10), with sizes and transfers.
+
+    The sizes bound each parameter's terms in these equations, (nb, 10). The transfers map the parameters of B to those of A
+    in the neutral configuration, (nb, 10, 10).
     """
     topology = model.topology
-    tree, parents = topology.tree, np.array(topology.parents, int)  # -1, the world, comes after all bodies
+    tree, parents = topology.tree, np.array(topology.parents, int)  # -1, the world, is after all bodies
     last = np.append(topology.last_column, -1)[topology.carriers]
     carrying = np.concatenate([tree.supports, np.zeros((1, tree.size), bool)])[last]
     own = topology.moving_bodies[topology.column_owner][None, :] == np.arange(model.nb)[:, None]
 
     def ways(q):
-        """S, W and U of each body by rows, about the body's and the parent's origin, and where that is in the parent."""
+        """Returns S, W and U of each body as rows, about the body's and the parent's origin, and its pose in the parent."""
         motion = Motion(model, q)
         frames, subspace = motion.frames, motion.common.subspace[None]
         moves = frames[:, None].inverse_motion(jnp.where(carrying[:, :, None], subspace, 0))
@@ -256,7 +267,7 @@ def _conditions(model: Model):
         origins = jnp.concatenate([frames.position, jnp.zeros((1, 3), model.dtype)])
         pull = vecmat(model.gravity[None], turns)
         pull = jnp.concatenate([jnp.zeros_like(pull), pull], axis=1)[:, None, :]
-        # What counts is their span, for which six are enough.
+        # Only the span matters, and six vectors suffice for it.
         S, U = (jnp.linalg.qr(x, mode="r") for x in (S, jnp.concatenate([moves, pull], axis=1)[parents]))
         relative = Transform(turns, origins)[parents].inverse() @ frames
         return S, relative[:, None].inverse_motion(U), U, relative
@@ -271,7 +282,7 @@ def _conditions(model: Model):
     by_U = jnp.einsum("bklrp,bpx->bklrx", pair(U, momentum_matrix(U)), transfers, precision="highest")
     by_S = pair(S, momentum_matrix(jnp.concatenate([S, W], axis=2)))
     rows = [x.reshape(model.nb, -1, 10) for x in (by_S, by_W - by_U)]
-    # Of the terms: that they are zero may show in their rounding only.
+    # Sizes of the terms: sums that should be zero may differ from zero by their rounding error only.
     parts = jnp.split(jnp.concatenate([S, W], axis=2), 2, axis=-1)
     turn, slide = (jnp.sqrt(jnp.max(jnp.sum(x**2, axis=-1), axis=(0, 2)))[:, None] for x in parts)
     sizes = [slide**2, *3 * [turn * slide], *6 * [turn**2]]
@@ -279,35 +290,35 @@ def _conditions(model: Model):
 
 
 def _unlimited(model: Model) -> Model:
-    """The model with its configurations anywhere: limits take nothing from what a motion depends on."""
+    """Returns the model without position limits, since limits do not change the base parameters."""
     return replace(model, lower=jnp.full_like(model.lower, -np.inf), upper=jnp.full_like(model.upper, np.inf))
 
 
 def _refuse_rheonomic(function: str, what: str, rheonomic: bool) -> None:
     if rheonomic:
         raise ModelError(
-            f"{function}: {what} moves by itself as time passes, which is no part of these rules; take the joint that it leads "
-            "in its place"
+            f"{function}: {what} has a prescribed motion in time, which these rules do not cover. Use the joint that it wraps "
+            "instead"
         )
 
 
 def _looked_at(function: str, numbers):
     if not is_known(numbers):
         raise ModelError(
-            f"{function} decides by numbers which parameters there are, so call it outside of jit"
+            f"{function}: the number of parameters depends on concrete values, so call it outside of jit"
         )
     return jax.tree.map(np.asarray, numbers)
 
 
 def _null_space(rows: np.ndarray, sizes: np.ndarray | None = None) -> np.ndarray:
-    """An orthonormal basis, a row each, of what the rows take to zero, to the accuracy of the numbers.
+    """Returns an orthonormal basis of the null space of the rows, one vector per row, to the accuracy of their dtype.
 
-    `sizes`: of the terms of each column, from which may be left less than their rounding; by default of the columns.
+    `sizes` bounds the terms of each column, whose rounding error counts as zero; default: the column norms.
     """
     tolerance = accuracy(rows.dtype)
     rows = rows.astype(float)
     count, norms = rows.shape[1], np.sqrt(np.sum(rows**2, axis=0))
-    # Masses, moments and lengths are of different sizes.
+    # Scale the columns, because masses, moments and lengths differ in magnitude.
     seen = norms > tolerance * (norms.max(initial=0) if sizes is None else sizes)
     scale = np.where(seen, norms if sizes is None else sizes, 1)
     triangle = np.linalg.qr(
@@ -319,7 +330,7 @@ def _null_space(rows: np.ndarray, sizes: np.ndarray | None = None) -> np.ndarray
 
 
 def _of_unobservable(model: Model, basis: np.ndarray) -> BaseParameters:
-    """The base parameters that are left, those of the bodies at the ends eliminated first."""
+    """Returns the remaining base parameters; the parameters of the bodies furthest from the root are eliminated first."""
     blocks = [range(10 * body, 10 * body + 10) for body in reversed(range(model.nb))]
     reduced, pivots = echelon_basis(basis, blocks)
     kept, grouping = left_by(reduced, pivots)
@@ -331,9 +342,10 @@ def _of_unobservable(model: Model, basis: np.ndarray) -> BaseParameters:
 
 
 def echelon_basis(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
-    """The basis with a unit matrix in some of its columns, and which: as many in the first blocks as can be.
+    """Returns the basis with a unit matrix in its pivot columns, and these columns, from the first blocks if possible.
 
-    The choice depends on the space and not on its basis: by what is left of each column when those chosen are projected out.
+    The choice depends on the space and not on its basis: it uses the norm of each column after projecting out the chosen
+    columns.
     """
     left = np.linalg.qr(basis.T)[0].T if len(basis) else basis
     pivots: list[int] = []
@@ -352,7 +364,7 @@ def echelon_basis(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
 
 
 def left_by(reduced: np.ndarray, pivots: list[int]) -> tuple[tuple[int, ...], np.ndarray]:
-    """What an echelon basis of unseen changes leaves: the columns that are no pivots, and K, whose `K x` no change alters."""
+    """Returns the columns without a pivot and K, whose `K x` is invariant under the unobservable changes of the basis."""
     size = reduced.shape[1]
     kept = tuple(i for i in range(size) if i not in set(pivots))
     grouping = np.zeros((len(kept), size))

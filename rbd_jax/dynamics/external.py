@@ -1,4 +1,4 @@
-"""External forces as the user gives them, and as the algorithms need them."""
+"""External forces: the user's form and the form that the algorithms use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .motion import Motion
 
 
 ExternalForces: TypeAlias = Mapping[str, Float[Array, "d"]] | Float[Array, "nb d"] | None
-"""Forces on bodies: `{body: wrench}`, or a row for each body, (nb, 6), or None. Wrenches are `[n; f]`,
+"""External forces on bodies: `{body: wrench}`, an array with one row per body, (nb, 6), or None. Wrenches are `[n; f]`,
 in the world's axes about the world's origin.
 
 >>> model, hanging = rbd.load("pendulum"), jnp.zeros(1)
@@ -27,9 +27,9 @@ in the world's axes about the world's origin.
 
 
 def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m d"] | None:
-    """The force on each moving body in the common frame, or None where there is none.
+    """Returns the force on each moving body in the common frame, or None without external forces.
 
-    A force on a body welded to the world does nothing.
+    Forces on bodies welded to the world have no effect.
     """
     wrenches = given_wrenches(motion.model, f_ext)
     if wrenches is None:
@@ -38,7 +38,7 @@ def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m d"
 
 
 def given_wrenches(model: Model, f_ext: ExternalForces) -> Float[Array, "nb d"] | None:
-    """A row for each body, in the world frame at the world's origin, or None where there is no force."""
+    """Returns one row per body, in the world frame at the world's origin, or None without external forces."""
     if not isinstance(f_ext, Mapping):
         return f_ext
     if not f_ext:

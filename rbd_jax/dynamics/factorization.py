@@ -1,14 +1,12 @@
 """Branch-induced sparsity: matrices factored along the tree, without fill-in (book §6.4, §6.5).
 
-Entry (i, j) of the mass matrix is zero unless one of the two degrees of freedom carries the other, and so is that of its
-factor. A
-row of either therefore needs room for the ancestors of its node only, one entry for each depth: they are kept packed, as
-`(n, depth)`. Rows are eliminated from the leaves to the roots. What the elimination of a subtree leaves behind
-is a square over the ancestors that it is attached to, and the squares of sibling subtrees add up; so the factorization is a
-traversal up the tree like any other.
+Entry (i, j) of the mass matrix is zero unless one of the two degrees of freedom carries the other. The same holds for its
+factor. A row of either needs space only for the ancestors of its node, one entry per depth, so rows are packed as
+`(n, depth)`. Rows are eliminated from the leaves to the roots. Eliminating a subtree leaves a square matrix over the ancestors
+of the subtree, and the matrices of sibling subtrees add up. The factorization is therefore a traversal up the tree.
 
-The algorithms of this library solve with M through articulated bodies, in O(n). These factors are for what wants the matrix, or
-an L.
+The other algorithms of this library solve with M by articulated bodies, in O(n). These factors serve callers that need the
+matrix or L.
 """
 
 from __future__ import annotations
@@ -30,9 +28,16 @@ from .motion import Motion
 
 @takes(q=configuration)
 def sparse_mass_matrix(model: Model, q: Float[Array, "nq"]) -> TreeMatrix:
-    """`mass_matrix` by its entries that are not zero on every tree: those of degrees of freedom of which one carries the other.
+    """Returns `mass_matrix` in packed form: only the entries that the tree structure allows to be nonzero.
 
-    Joints that follow others tie branches together, and are refused.
+    An entry is stored if one of its two degrees of freedom carries the other.
+
+    Args:
+      model: The model, without mimic joints.
+      q: Configuration, shape (nq,).
+
+    Raises:
+      ValueError: If the model has mimic joints, which couple branches of the tree.
 
     >>> matrix = rbd.dynamics.sparse_mass_matrix(rbd.load("double_pendulum"), jnp.array([0.5, 1.0]))
     >>> print(matrix.rows)  # of each degree of freedom those with the ones above it, and its own
@@ -46,10 +51,15 @@ def sparse_mass_matrix(model: Model, q: Float[Array, "nq"]) -> TreeMatrix:
 
 
 def dof_tree(model: Model, prescribed: Sequence[str | int] = ()) -> Tree:
-    """The tree of single degrees of freedom, in the order of v: the expanded parent array λ' (book table 6.4).
+    """Returns the tree of single degrees of freedom, in the order of v: the expanded parent array λ' (book table 6.4).
 
-    - `prescribed`: joints whose degrees of freedom are left out, as of hybrid dynamics. What they connect is then one node, and
-      the tree is that of H₁₁ (book figure 9.1).
+    Args:
+      model: The model, without mimic joints.
+      prescribed: Joints whose degrees of freedom are left out, as in hybrid dynamics. The bodies that such a joint connects
+        share one node, and the tree is that of H₁₁ (book figure 9.1).
+
+    Raises:
+      ValueError: If the model has mimic joints.
 
     >>> rbd.dynamics.dof_tree(rbd.load("quadruped"))
     Tree([-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 5, 12, 13, 5, 15, 16])
@@ -60,10 +70,10 @@ def dof_tree(model: Model, prescribed: Sequence[str | int] = ()) -> Tree:
     if len(topology.mimic_joints):
         names = [topology.joint_names[body] for body in topology.mimic_joints]
         raise ValueError(
-            f"joints {names} of model {model.name!r} follow others, and tie branches of its tree together: its mass matrix does "
-            "not have the zeros of a tree; use mass_matrix"
+            f"joints {names} of model {model.name!r} are mimic joints. They couple branches of its tree, so its mass matrix does "
+            "not have the sparsity of a tree; use mass_matrix"
         )
-    # Without what moves by itself: columns in the place of degrees of freedom.
+    # Idle columns have no degree of freedom, so their nodes are skipped.
     kept = np.ones(topology.nv, bool)
     for joint in prescribed:
         kept[model.v_slice(joint)] = False
@@ -80,7 +90,7 @@ def dof_tree(model: Model, prescribed: Sequence[str | int] = ()) -> Tree:
 
 
 class TreeMatrix(eqx.Module):
-    """A symmetric matrix H with the sparsity of a tree: `rows`, for each node the entries with its ancestors and itself.
+    """A symmetric matrix H with the sparsity of a tree; `rows` has each node's entries for its ancestors and itself.
 
     >>> matrix = rbd.dynamics.TreeMatrix.of(rbd.Tree([-1, 0, 0]), jnp.array([[3.0, 1, 1], [1, 2, 0], [1, 0, 2]]))
     >>> print(matrix.multiply(jnp.array([1.0, 2.0, 3.0])))
@@ -94,22 +104,22 @@ class TreeMatrix(eqx.Module):
 
     @staticmethod
     def of(tree: Tree, matrix: Float[Array, "n n"]) -> TreeMatrix:
-        """Of a dense matrix, of which only the entries that the tree has are looked at."""
+        """Returns the packed form of a dense matrix; entries outside the tree's sparsity pattern are ignored."""
         if jnp.shape(matrix) != (tree.size, tree.size):
             raise ValueError(
-                f"TreeMatrix.of: matrix has shape {jnp.shape(matrix)}; of a tree of {tree.size} nodes it is "
+                f"TreeMatrix.of: matrix has shape {jnp.shape(matrix)}, but a tree of {tree.size} nodes requires "
                 f"({tree.size}, {tree.size})"
             )
         return TreeMatrix(pack(tree, matrix), tree)
 
     @property
     def matrix(self) -> Float[Array, "n n"]:
-        """As a dense matrix."""
+        """Returns the dense matrix."""
         lower = unpack(self.tree, self.rows)
         return lower + transpose(lower) - jnp.diag(jnp.diagonal(lower))
 
     def multiply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """`H x`."""
+        """Returns `H x`."""
         own = np.arange(self.rows.shape[1])[None, :] == self.tree.depths[:, None]
         strict = LowerFactor(
             jnp.where(own, 0, self.rows), jnp.sum(jnp.where(own, self.rows, 0), axis=1), self.tree
@@ -117,22 +127,22 @@ class TreeMatrix(eqx.Module):
         return strict.multiply(x) + strict.from_below(x)
 
     def ltl(self) -> LowerFactor:
-        """L with `Lᵀ L = H`, of a positive definite H (table 6.3, LTL)."""
+        """Returns L with `Lᵀ L = H` for a positive definite H (table 6.3, LTL)."""
         return ltl(self.tree, self.rows)
 
     def ltdl(self) -> tuple[LowerFactor, Float[Array, "n"]]:
-        """L with a unit diagonal and the diagonal of D with `Lᵀ D L = H` (table 6.3, LTDL)."""
+        """Returns L with a unit diagonal and the diagonal of D, with `Lᵀ D L = H` (table 6.3, LTDL)."""
         return ltdl(self.tree, self.rows)
 
     def solve(self, rhs: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-        """`H⁻¹ rhs`, by LTDL."""
+        """Returns `H⁻¹ rhs`, by LTDL."""
         return ltdl_solve(*self.ltdl(), rhs)
 
 
 class LowerFactor(eqx.Module):
-    """A lower triangular L with the sparsity of a tree: `rows`, its packed entries left of the diagonal, and `diagonal`.
+    """A lower triangular L with the sparsity of a tree; `rows` has its packed entries left of the `diagonal`.
 
-    Multiplies and solves as table 6.5 does, with the operations of table 6.6.
+    Products and solves follow table 6.5, with the operations of table 6.6.
 
     >>> matrix = rbd.dynamics.TreeMatrix.of(rbd.Tree([-1, 0, 0]), jnp.array([[3.0, 1, 1], [1, 2, 0], [1, 0, 2]]))
     >>> lower = matrix.ltl()
@@ -144,20 +154,20 @@ class LowerFactor(eqx.Module):
     diagonal: Float[Array, "n"]
     tree: Tree = eqx.field(static=True)
 
-    # Values at the ancestors of a node travel as a row over depths.
+    # Recursions pass the values at the ancestors of a node as a row over depths.
 
     def multiply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """`L x`."""
+        """Returns `L x`."""
         above = jnp.concatenate([x, jnp.zeros(1, x.dtype)])[self.tree.ancestors]
         return self.diagonal * x + dot(self.rows, above)
 
     def multiply_transposed(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """`Lᵀ x`."""
+        """Returns `Lᵀ x`."""
 
         return self.diagonal * x + self.from_below(x)
 
     def from_below(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """`Lᵀ x` without what the diagonal has in it."""
+        """Returns `Lᵀ x` without the contribution of the diagonal."""
 
         def step(children, own):
             rows, x, depth = own
@@ -166,7 +176,7 @@ class LowerFactor(eqx.Module):
         return self.tree.up(step, self._nothing(x), (self.rows, x, self.tree.depths))[1]
 
     def solve(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """`L⁻¹ x`."""
+        """Returns `L⁻¹ x`."""
 
         def step(above, own):
             rows, diagonal, x, depth = own
@@ -177,7 +187,7 @@ class LowerFactor(eqx.Module):
         return self.tree.down(step, self._nothing(x), columns)[1]
 
     def solve_transposed(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """`L⁻ᵀ x`."""
+        """Returns `L⁻ᵀ x`."""
 
         def step(children, own):
             rows, diagonal, x, depth = own
@@ -189,7 +199,7 @@ class LowerFactor(eqx.Module):
 
     @property
     def matrix(self) -> Float[Array, "n n"]:
-        """L as a dense matrix."""
+        """Returns L as a dense matrix."""
         return unpack(self.tree, self.rows) + jnp.diag(self.diagonal)
 
     def _nothing(self, x):
@@ -197,7 +207,7 @@ class LowerFactor(eqx.Module):
 
 
 def ltl(tree: Tree, packed: Float[Array, "n depth"]) -> LowerFactor:
-    """L with `Lᵀ L = H`, of a positive definite H that has the sparsity of the tree (table 6.3, LTL)."""
+    """Returns L with `Lᵀ L = H` for a positive definite H with the sparsity of the tree (table 6.3, LTL)."""
 
     def split(entries, pivot):
         root = jnp.sqrt(pivot)
@@ -209,13 +219,13 @@ def ltl(tree: Tree, packed: Float[Array, "n depth"]) -> LowerFactor:
 
 
 def ltdl(tree: Tree, packed: Float[Array, "n depth"]) -> tuple[LowerFactor, Float[Array, "n"]]:
-    """L with a unit diagonal and D with `Lᵀ D L = H`, of an H that has the sparsity of the tree (table 6.3, LTDL)."""
+    """Returns L with a unit diagonal and D, with `Lᵀ D L = H`, for an H with the sparsity of the tree (table 6.3, LTDL)."""
     rows, pivots = _eliminate(tree, packed, lambda entries, pivot: (entries / pivot, entries, pivot))
     return LowerFactor(rows, jnp.ones_like(pivots), tree), pivots
 
 
 def ltdl_by_reciprocals(tree: Tree, packed: Float[Array, "n depth"]) -> tuple[LowerFactor, Float[Array, "n"]]:
-    """L and `D⁻¹`: as `ltdl` with one division a pivot, which is faster where a program is written out entry by entry."""
+    """Returns L and `D⁻¹` as `ltdl` does, with one division per pivot, which is faster in programs unrolled entry by entry."""
 
     def split(entries, pivot):
         inverse = 1 / pivot
@@ -228,16 +238,17 @@ def ltdl_by_reciprocals(tree: Tree, packed: Float[Array, "n depth"]) -> tuple[Lo
 def ltdl_solve(
     factor: LowerFactor, pivots: Float[Array, "n"], rhs: Float[Array, "n *k"]
 ) -> Float[Array, "n *k"]:
-    """`H⁻¹ rhs = L⁻¹ D⁻¹ L⁻ᵀ rhs`."""
+    """Returns `H⁻¹ rhs = L⁻¹ D⁻¹ L⁻ᵀ rhs`."""
     if rhs.ndim == 2:
         return columnwise(lambda column: ltdl_solve(factor, pivots, column), rhs)
     return factor.solve(factor.solve_transposed(rhs) / pivots)
 
 
 def _eliminate(tree: Tree, packed, split: Callable):
-    """Eliminate row after row; `split` makes of a row and its pivot `(l, u, diagonal)`, and `l uᵀ` is what it leaves behind.
+    """Eliminates row after row from the leaves.
 
-    The squares over the ancestors are symmetric: their lower triangles are kept, row after row.
+    `split` returns `(l, u, diagonal)` for a row and its pivot; `l uᵀ` is subtracted from the ancestors' square matrix. Only the
+    lower triangles of these symmetric matrices are stored, row by row.
     """
     width = packed.shape[1]
     rows, columns = np.tril_indices(width)
@@ -256,11 +267,11 @@ def _eliminate(tree: Tree, packed, split: Callable):
 
 
 def pack(tree: Tree, matrix: Float[Array, "n n"]) -> Float[Array, "n depth"]:
-    """The entries of a symmetric matrix with the sparsity of the tree: for each node, those with its ancestors by depth."""
+    """Packs a symmetric matrix with the sparsity of the tree: for each node, its entries with its ancestors by depth."""
     padded = jnp.concatenate([matrix, jnp.zeros((tree.size, 1), matrix.dtype)], axis=1)
     return jnp.take_along_axis(padded, jnp.asarray(tree.ancestors), axis=1)
 
 
 def unpack(tree: Tree, packed: Float[Array, "n depth"]) -> Float[Array, "n n"]:
-    """The lower triangular matrix with these entries."""
+    """Returns the lower triangular matrix with the packed entries."""
     return jnp.where(tree.supports, packed[:, tree.depths], 0)

@@ -1,7 +1,7 @@
-"""Bodies whose velocity is in their own frame, seen along the axes that they move against.
+"""Floating bodies with velocities in body axes, converted to non-rotating axes.
 
-The velocity of a `Free` or a `Planar` joint is in axes that turn with the body. In those that do not, a body on which nothing
-acts has a constant linear velocity, also when it spins.
+The velocity of a `Free` or a `Planar` joint is in axes that rotate with the body. In non-rotating axes, a body without forces
+has a constant linear velocity, even if it spins.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .motion import Motion
 
 
 def turning_rates(motion: Motion) -> Float[Array, "nv"]:
-    """`ω × v`: by how much the linear velocities in axes that do not turn change faster than those in the body's own."""
+    """Returns `ω × v`: the rate of linear velocity in non-rotating axes minus its rate in the body's axes."""
     return _of_floating(motion.model, lambda v: (jnp.zeros(3, v.dtype), cross(v[:3], v[3:])), motion.v)
 
 
 def stepped_along_fixed_axes(
     model: Model, v: Float[Array, "nv"], a: Float[Array, "nv"], h: Float[Array, ""]
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """`v⁺` after a step of length h, and the change of the configuration, `q ⊕ change`.
+    """Returns `v⁺` after a step of length h, and the change of the configuration, `q ⊕ change`.
 
-    Both are `v + h a` and `h v⁺` but for floating bodies: their linear velocity is that in axes that do not turn, and so is
-    the way that they go, `h` times the velocity at the end.
+    For most joints the results are `v + h a` and `h v⁺`. For floating bodies, the linear velocity is integrated in non-rotating
+    axes, and the displacement is `h` times the velocity at the end of the step in these axes.
     """
     after, change = v + h * a, h * (v + h * a)
     if not _floating(model):
@@ -51,7 +51,7 @@ def stepped_along_fixed_axes(
 
 
 def _floating(model: Model) -> list[tuple]:
-    """The joints of those bodies, of one kind each, and their entries in v."""
+    """Returns the floating joints, grouped by kind, and their entries in v; mimic joints are left out."""
     topology, found = model.topology, []
     for kind, joints in zip(topology.kinds, model.joints, strict=True):
         own = [place for place, body in enumerate(kind.bodies) if not topology.is_mimic[body]]
@@ -62,7 +62,7 @@ def _floating(model: Model) -> list[tuple]:
 
 
 def _of_floating(model: Model, twist: Callable, *given: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """A function of twists `[ω; v]` that gives both parts of another, for all such bodies, along their degrees of freedom."""
+    """Applies a function of twists `[ω; v]`, which returns both parts of a twist, to all floating joints in v coordinates."""
 
     def one(joint, *own):
         columns = joint.columns().astype(given[0].dtype)

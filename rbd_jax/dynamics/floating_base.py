@@ -1,16 +1,16 @@
-"""Mechanisms on a base that nothing holds: a satellite, a jumping robot (book §9.3 to §9.5).
+"""Mechanisms on a free base, such as a satellite or a jumping robot (book §9.3 to §9.5).
 
-Such a model has a `Free` joint at its root, and every algorithm of this room takes it. Here are those that treat the base apart:
-nothing drives it, its acceleration is unknown, and what is given or asked are motions and forces of the joints. The equation of
-motion is (9.13), in the axes of the base about its origin,
+Such a model has a `Free` joint at its root, and every algorithm of this package supports it. The functions here treat the base
+separately: it has no actuation, its acceleration is unknown, and inputs and outputs are motions and forces of the joints. The
+equation of motion is (9.13), in the axes of the base about its origin:
 
     [I₀ᶜ  F] [a₀]   [p₀ᶜ]   [0]
     [Fᵀ   H] [q̈ ] + [C  ] = [τ].
 
-I₀ᶜ is the inertia of the whole with its joints locked, and p₀ᶜ what would hold the base still. Without a₀ it is
+I₀ᶜ is the inertia of the mechanism with locked joints, and p₀ᶜ the force that holds the base still. Eliminating a₀ gives
 `Hᶠˡ q̈ + Cᶠˡ = τ` (9.14). The motion subspace of a free joint is the unit matrix, so the first six entries of v and of the
-acceleration are the spatial velocity `v₀` and acceleration `a₀` of the base in its own frame. Where tables 9.5 and 9.6 print
-`c_J + v_J × v_J`, it is `c_J + v_i × v_J`.
+acceleration are the spatial velocity `v₀` and acceleration `a₀` of the base in its own frame. Tables 9.5 and 9.6 print
+`c_J + v_J × v_J`; the correct term is `c_J + v_i × v_J`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .motion import Motion
 
 
 class FloatingBaseForces(eqx.Module):
-    """How the base moves, and what moves the joints; it unpacks as `base_acceleration, tau`.
+    """The acceleration of the base and the joint forces; it unpacks as `base_acceleration, tau`.
 
     >>> model = rbd.load("quadruped")
     >>> q, v, at_rest = rbd.neutral(model), jnp.zeros(model.nv), jnp.zeros(model.nv - 6)
@@ -68,7 +68,7 @@ class FloatingBaseForces(eqx.Module):
 
 
 class FloatingBaseAcceleration(eqx.Module):
-    """How base and joints accelerate; it unpacks as `base_acceleration, joint_acceleration`.
+    """The acceleration of base and joints; it unpacks as `base_acceleration, joint_acceleration`.
 
     >>> model = rbd.load("quadruped")
     >>> q, v, tau = rbd.neutral(model), jnp.zeros(model.nv), jnp.zeros(model.nv - 6)
@@ -87,9 +87,9 @@ class FloatingBaseEquation(eqx.Module):
     """The coefficients of the equation of motion (9.13), in the axes of the base about its origin.
 
     - `base_inertia`: I₀ᶜ.
-    - `coupling`: F, the force on the base that goes with unit accelerations of the joints.
+    - `coupling`: F, the force on the base per unit acceleration of each joint.
     - `joint_inertia`: H.
-    - `base_bias`, `joint_bias`: p₀ᶜ and C, gravity, velocities and external forces in them.
+    - `base_bias`, `joint_bias`: p₀ᶜ and C, which include gravity, velocity terms and external forces.
 
     >>> model = rbd.load("quadruped")
     >>> equation = rbd.floating_base_equation(model, rbd.neutral(model), jnp.zeros(model.nv))
@@ -105,7 +105,7 @@ class FloatingBaseEquation(eqx.Module):
 
     @property
     def reduced_inertia(self) -> Float[Array, "joints joints"]:
-        """`Hᶠˡ = H - Fᵀ (I₀ᶜ)⁻¹ F` (9.15): dense, whatever the branches."""
+        """`Hᶠˡ = H - Fᵀ (I₀ᶜ)⁻¹ F` (9.15), a dense matrix even for branched mechanisms."""
         reduced = self.joint_inertia + matmul(transpose(self.coupling), self.base_response)
         return 0.5 * (reduced + transpose(reduced))
 
@@ -116,24 +116,24 @@ class FloatingBaseEquation(eqx.Module):
 
     @property
     def base_response(self) -> Float[Array, "6 joints"]:
-        """`-(I₀ᶜ)⁻¹ F`: how the base gives way when the joints move, without changing the momentum of the whole."""
+        """`-(I₀ᶜ)⁻¹ F`: the base motion per unit joint motion at constant total momentum."""
         return -DenseInverse.of(self.base_inertia)(self.coupling)
 
     def solve(self, tau: Float[Array, "joints"]) -> FloatingBaseAcceleration:
-        """The accelerations under joint forces: `q̈` of (9.14), and then `a₀` of the first row of (9.13)."""
+        """Returns the accelerations under joint forces: `q̈` from (9.14), then `a₀` from the first row of (9.13)."""
         joints = DenseInverse.of(self.reduced_inertia)(tau - self.reduced_bias)
         base = -DenseInverse.of(self.base_inertia)(self.base_bias + matvec(self.coupling, joints))
         return FloatingBaseAcceleration(base, joints)
 
 
 def joint_vector(function: str, model: Model, name: str, value) -> Array:
-    """A vector over the degrees of freedom of the joints, those of the free base left out: (nv - 6,)."""
+    """Checks a vector over the degrees of freedom of the joints without the free base: (nv - 6,)."""
     _check_floating(function, model)
     joints = model.nv - 6
     array = as_array(function, name, value, f"an array of length nv - 6 = {joints}")
     if array.shape == (joints,):
         return array
-    hint = "; leave out those of the base, the first six" if array.shape == (model.nv,) else ""
+    hint = "; leave out the first six entries, those of the base" if array.shape == (model.nv,) else ""
     raise ValueError(
         f"{function}: {name} has shape {array.shape}, but model {model.name!r} has {joints} degrees of freedom besides those "
         f"of its base{hint}"
@@ -148,17 +148,19 @@ def floating_base_inverse_dynamics(
     joint_acceleration: Float[Array, "joints"],
     f_ext: ExternalForces = None,
 ) -> FloatingBaseForces:
-    """The acceleration of the base and the joint forces, when the joints accelerate as given and nothing drives the base.
+    """Returns base acceleration and joint forces for given joint accelerations and an unactuated base, in O(n).
 
-    `a₀ = -(I₀ᶜ)⁻¹ p₀ᶜ` and `τ = Sᵀ (Iᶜ a₀ + pᶜ)`, pᶜ as if the base did not accelerate (book table 9.6, eqs. 9.24, 9.25). O(n).
+    `a₀ = -(I₀ᶜ)⁻¹ p₀ᶜ` and `τ = Sᵀ (Iᶜ a₀ + pᶜ)`, with pᶜ for a base without acceleration (book table 9.6, eqs. 9.24, 9.25).
 
-    **Arguments**
+    Args:
+      model: A model with one tree on a `Free` joint.
+      q: Configuration, shape (nq,).
+      v: Velocity of all degrees of freedom, base first, shape (nv,).
+      joint_acceleration: Acceleration of the joints only, shape (nv - 6,).
+      f_ext: External wrenches `[n; f]` on bodies, in the world's axes about the world's origin, as for `inverse_dynamics`.
 
-    - `v`: of all degrees of freedom, those of the base first.
-    - `joint_acceleration`: of the joints alone.
-    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin, as for `inverse_dynamics`.
-
-    The base acceleration is a spatial one in its own frame, as in `forward_dynamics`.
+    Returns:
+      A `FloatingBaseForces`. The base acceleration is spatial, in the base's own frame, as in `forward_dynamics`.
 
     >>> model = rbd.load("quadruped")
     >>> q, v = rbd.neutral(model), jnp.zeros(model.nv)
@@ -172,7 +174,7 @@ def floating_base_inverse_dynamics(
     bias = recursive_newton_euler(motion, still, f_ext)
     composite = composite_inertias(motion)
     base = -solve_positive(_base_inertia(motion, composite), bias[:6])
-    # In the common frame: the world's axes about the origin of the base.
+    # The common frame here: the world's axes about the origin of the base.
     turn = motion.common.placements.rotation[0]
     carried = jnp.concatenate([matvec(turn, base[:3]), matvec(turn, base[3:])])
     felt = from_columns(model, dot(composite.momentum(motion.common.subspace), carried[None]))
@@ -187,12 +189,23 @@ def floating_base_forward_dynamics(
     tau: Float[Array, "joints"],
     f_ext: ExternalForces = None,
 ) -> FloatingBaseAcceleration:
-    """The acceleration of base and joints under joint forces (book table 9.4). O(n).
+    """Returns the acceleration of base and joints under joint forces (book table 9.4), in O(n).
 
-    All bodies of a mechanism that nothing holds fall alike. So its motion is found without gravity, and the acceleration of free
-    fall added to that of the base at the end: how the joints accelerate does not depend on gravity, not even in rounding.
+    All bodies of a free mechanism fall with the same acceleration. The motion is therefore computed without gravity, and
+    gravity is added to the base acceleration at the end. The joint accelerations do not depend on gravity, not even in
+    rounding.
 
-    **Arguments**: as for `floating_base_inverse_dynamics`, which undoes it, with the forces `tau` of the joints alone.
+    This is the inverse of `floating_base_inverse_dynamics`.
+
+    Args:
+      model: A model with one tree on a `Free` joint.
+      q: Configuration, shape (nq,).
+      v: Velocity of all degrees of freedom, base first, shape (nv,).
+      tau: Forces of the joints only, shape (nv - 6,).
+      f_ext: External wrenches, as for `floating_base_inverse_dynamics`.
+
+    Returns:
+      A `FloatingBaseAcceleration`.
 
     >>> model = rbd.load("quadruped")
     >>> q, v, tau = rbd.neutral(model), jnp.zeros(model.nv), jnp.ones(model.nv - 6)
@@ -204,7 +217,7 @@ def floating_base_forward_dynamics(
     _check_floating("floating_base_forward_dynamics", model)
     turn = Motion(model, q).common.placements.rotation[0]
     fall = jnp.concatenate([jnp.zeros(3, q.dtype), vecmat(model.gravity, turn).astype(q.dtype)])
-    # Armature along the base is no mass that would fall.
+    # Armature along the base is not a mass under gravity.
     forces = jnp.concatenate([-model.armature[:6] * fall, tau])
     weightless = replace(model, gravity=jnp.zeros_like(model.gravity))
     acceleration = forward_dynamics(weightless, q, v, forces, f_ext)
@@ -215,9 +228,18 @@ def floating_base_forward_dynamics(
 def floating_base_equation(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> FloatingBaseEquation:
-    """The equation of motion by its coefficients: I₀ᶜ, F, H, p₀ᶜ and C (book table 9.5, eq. 9.13).
+    """Returns the coefficients I₀ᶜ, F, H, p₀ᶜ and C of the equation of motion (book table 9.5, eq. 9.13).
 
-    From it the equation of the joints alone, with `reduced_inertia` and `reduced_bias` (9.14), and its solution.
+    The result has the equation of the joints alone as `reduced_inertia` and `reduced_bias` (9.14), and solves it.
+
+    Args:
+      model: A model with one tree on a `Free` joint.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      f_ext: External wrenches, as for `inverse_dynamics`.
+
+    Returns:
+      A `FloatingBaseEquation`.
 
     >>> model = rbd.load("quadruped")
     >>> equation = rbd.floating_base_equation(model, rbd.neutral(model), jnp.zeros(model.nv))
@@ -233,9 +255,9 @@ def floating_base_equation(
 
 @takes(q=configuration)
 def floating_base_mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "joints joints"]:
-    """`Hᶠˡ = H - Fᵀ (I₀ᶜ)⁻¹ F`: the inertia that the joints feel when the base gives way (book eq. 9.15).
+    """Returns `Hᶠˡ = H - Fᵀ (I₀ᶜ)⁻¹ F`: the inertia at the joints with a freely moving base (book eq. 9.15).
 
-    `½ q̇ᵀ Hᶠˡ q̇` is the kinetic energy where the momentum is zero, and the least there is at these joint velocities.
+    `½ q̇ᵀ Hᶠˡ q̇` is the kinetic energy at zero momentum, the minimum for these joint velocities.
 
     >>> model = rbd.load("quadruped")
     >>> H = rbd.floating_base_mass_matrix(model, rbd.neutral(model))
@@ -256,12 +278,18 @@ def floating_base_jacobian(
     point: Float[Array, "3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "6 joints"]:
-    """`Jᶠˡ = J - (I₀ᶜ)⁻¹ F`: how a body moves with the joints when the base gives way (book ex. 9.4).
+    """Returns `Jᶠˡ = J - (I₀ᶜ)⁻¹ F`: the Jacobian of a body by the joints, with a freely moving base (book ex. 9.4).
 
-    `Jᶠˡ q̇` is its velocity where the momentum of the whole is zero, `Jᶠˡ δq̇` what an impulse within the mechanism does to it,
-    and `Jᶠˡ q̈` the part of its acceleration that depends on that of the joints. For the base itself it is `-(I₀ᶜ)⁻¹ F`.
+    `Jᶠˡ q̇` is the body's velocity at zero total momentum. `Jᶠˡ δq̇` is the change of velocity by an impulse within the
+    mechanism. `Jᶠˡ q̈` is the part of its acceleration that depends on the joint accelerations. For the base it is `-(I₀ᶜ)⁻¹
+    F`.
 
-    **Arguments**: as for `jacobian`.
+    Args:
+      model: A model with one tree on a `Free` joint.
+      q: Configuration, shape (nq,).
+      body: Name or index of the body.
+      point: Reference point in the body's frame, as for `jacobian`.
+      frame: As for `jacobian`.
 
     >>> model = rbd.load("quadruped")
     >>> J = rbd.floating_base_jacobian(model, rbd.neutral(model), 0, frame="body")
@@ -276,7 +304,7 @@ def floating_base_jacobian(
 
 
 def _base_inertia(motion: Motion, composite: Inertia) -> Float[Array, "6 6"]:
-    """I₀ᶜ in the axes of the base about its origin, with what armature there is along it."""
+    """Returns I₀ᶜ in the axes of the base about its origin, with the armature of the base."""
     model, turn = motion.model, motion.common.placements.rotation[0]
     whole = composite[int(model.topology.last_column[0])]
     own = whole.placed(Transform(transpose(turn), jnp.zeros(3, turn.dtype)))
@@ -284,7 +312,7 @@ def _base_inertia(motion: Motion, composite: Inertia) -> Float[Array, "6 6"]:
 
 
 def _check_floating(function: str, model: Model) -> None:
-    """Refuse a model that is not one tree on a free joint."""
+    """Raises an error unless the model is one tree on a free joint."""
     topology = model.topology
     roots = [
         topology.moving_bodies[i] for i in np.flatnonzero(np.asarray(topology.moving_tree.parents, int) < 0)
@@ -297,6 +325,6 @@ def _check_floating(function: str, model: Model) -> None:
     else:
         found = f"it has {len(roots)} trees that move"
     raise ModelError(
-        f"{function}: model {model.name!r} is not one mechanism on a Free joint: {found}. hybrid_dynamics takes every model, "
-        "and load_urdf(..., floating_base=True) frees a robot"
+        f"{function}: model {model.name!r} is not one mechanism on a Free joint: {found}. Use hybrid_dynamics, which takes every "
+        "model, or load the robot with load_urdf(..., floating_base=True)"
     )

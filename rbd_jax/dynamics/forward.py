@@ -34,10 +34,10 @@ from .mass_matrix import composite_rigid_body
 from .motion import Motion
 
 
-#: A pivot of so many times the rounding of what it is the rest of is none.
+#: Pivots below this multiple of the unreduced diagonal's rounding error count as zero.
 ROUNDING = 64
 
-#: Of up to so many columns the inverse of M is a product.
+#: Maximum number of columns for which the inverse of M is computed as a matrix product.
 MULTIPLIED = 64
 
 
@@ -49,16 +49,23 @@ def forward_dynamics(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """The acceleration that the generalized forces `tau` produce: `M⁻¹ (tau - C v - g + Jᵀ f_ext)` (book table 7.1;
-    eqs. 1.2, 3.3).
+    """Returns the acceleration `M⁻¹ (tau - C v - g + Jᵀ f_ext)` under generalized forces (book table 7.1; eqs. 1.2, 3.3).
 
-    Damping, friction and springs of the joints are not part of it: add `passive_force` to `tau`, as `rollout` does.
-    A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
-    is not finite.
+    Damping, friction and springs of the joints are not included: add `passive_force` to `tau`, as `rollout` does.
+    A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no defined acceleration, and the
+    result is not finite.
 
-    `f_ext`: wrenches `[n; f]`, `{body: wrench}` or (nb, 6), in the world's axes about the world's origin.
+    Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` and reuse the factors of M from the algorithm.
 
-    Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized forces, shape (nv,).
+      f_ext: External wrenches `[n; f]`, `{body: wrench}` or (nb, 6), in the world's axes about the world's origin.
+
+    Returns:
+      The acceleration, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.forward_dynamics(model, q, v, tau=jnp.zeros(2)))
@@ -71,7 +78,12 @@ def forward_dynamics(
 def solve_mass_matrix(
     model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
 ) -> Float[Array, "nv *k"]:
-    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`.
+    """Returns `M⁻¹ rhs` without M: the articulated-body algorithm at rest, O(n) for each column of `rhs`.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      rhs: A vector or matrix, shape (nv,) or (nv, k).
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.solve_mass_matrix(model, q, jnp.array([1.0, 0.0])))
@@ -83,24 +95,24 @@ def solve_mass_matrix(
 def articulated_body(
     motion: Motion, tau: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
-    """`forward_dynamics` of a model in motion."""
+    """Computes `forward_dynamics` for a model in motion."""
     return _accelerations(tau, motion.computed("velocities", "velocity_products"), f_ext)
 
 
 def solve_inertia(motion: Motion, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-    """`solve_mass_matrix` of a model in motion."""
+    """Computes `solve_mass_matrix` for a model in motion."""
     return _solve(rhs, motion.computed("common"))
 
 
 class BodyFrames(eqx.Module):
-    """A model in a configuration with every body seen about its own origin, in the world's axes.
+    """A model in a configuration, with every body about its own origin, in the world's axes.
 
-    The inertia of a finger about the foot of the robot is mostly that of its distance, and single precision would keep little
-    of its own. So the articulated-body algorithm, which takes inertias apart, does not use one common origin; handing
-    something on to the parent means moving it by `reach`.
+    The inertia of a finger about the foot of the robot is dominated by their distance, and single precision would lose the
+    finger's own inertia. The articulated-body algorithm subtracts inertias, so it uses no common origin. Quantities passed to
+    the parent are shifted by `reach`.
 
-    - `turns`, `origins`: of the moving bodies, in the common frame: their frames without their positions, and these.
-    - `reach`: from the origin of the parent of each column to its own; zero within a joint.
+    - `turns`, `origins`: the orientations and the positions of the moving bodies, in the common frame.
+    - `reach`: the vector from the origin of each column's parent to its own origin; zero within a joint.
     - `subspace`: the motion of each column.
     """
 
@@ -122,7 +134,7 @@ class BodyFrames(eqx.Module):
 
 
 class TreeFactors(eqx.Module):
-    """M factored along the tree: what the articulated-body algorithm knows of each column once it has been up the tree.
+    """M factored along the tree: the result of the articulated-body algorithm's pass up the tree, per column.
 
     `gain` `I^A S / D` and `pivot` `D = Sᵀ I^A S`, armature included. `M = L D Lᵀ` in the book's terms (§6.5).
     """
@@ -132,7 +144,7 @@ class TreeFactors(eqx.Module):
     pivot: Float[Array, "n"]
 
     def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-        """`M⁻¹ rhs`: the articulated-body algorithm with its inertias known, at rest and without gravity."""
+        """Returns `M⁻¹ rhs`: the articulated-body algorithm with known inertias, at rest and without gravity."""
         if rhs.ndim == 2:
             return columnwise(lambda column: self.solve(model, column), rhs)
         tree, nothing = model.topology.tree, jnp.zeros(model.vector_size, rhs.dtype)
@@ -148,9 +160,10 @@ class TreeFactors(eqx.Module):
         return self._rates(model, effort / self.pivot)
 
     def inverse(self, model: Model) -> Float[Array, "nv nv"]:
-        """`M⁻¹ = Uᵀ D⁻¹ U`: up the tree with a unit force along each column, and down again.
+        """Returns `M⁻¹ = Uᵀ D⁻¹ U`: a pass up the tree with a unit force along each column, and a pass down.
 
-        Of few columns the way down is a product, which is shorter; of many it is a walk down the tree for each.
+        For few columns the pass down is a matrix product, which has fewer steps. Otherwise each column has its own
+        traversal.
         """
         efforts = self._efforts(model.topology.tree)
         if len(efforts) <= MULTIPLIED:
@@ -160,9 +173,9 @@ class TreeFactors(eqx.Module):
         return among_dofs(model, inverse)
 
     def _efforts(self, tree: Tree) -> Float[Array, "n n"]:
-        """U: entry (j, k) is the effort that a unit force along column k leaves at column j, which is none unless j carries k.
+        """Returns U: entry (j, k) is the effort at column j of a unit force along column k, zero unless j carries k.
 
-        All forces go up the tree at once, a generation at a time.
+        All forces pass up the tree at once, one generation per step.
         """
         subspace, gain, reach = (
             with_zero_row(x) for x in (self.frames.subspace, self.gain, self.frames.reach)
@@ -181,7 +194,7 @@ class TreeFactors(eqx.Module):
         return jnp.where(tree.supports.T, entries, 0)
 
     def _rates(self, model: Model, drive: Float[Array, "n"]) -> Float[Array, "nv"]:
-        """The way down the tree, of what moves each column when those above stand still."""
+        """Computes the pass down the tree from the acceleration of each column with its ancestors at rest."""
         subspace, reach = self.frames.subspace, self.frames.reach
         nothing = jnp.zeros(model.vector_size, drive.dtype)
         _, x = model.topology.tree.down(_accelerate, nothing, (subspace, reach, self.gain, drive, None))
@@ -189,7 +202,7 @@ class TreeFactors(eqx.Module):
 
 
 class TreeInverse(eqx.Module):
-    """What applies `M⁻¹`, of M factored along the tree."""
+    """A callable that applies `M⁻¹`, for M factored along the tree."""
 
     factors: TreeFactors
     model: Model
@@ -203,7 +216,7 @@ class TreeInverse(eqx.Module):
 
 
 class DenseInverse(eqx.Module):
-    """What applies the inverse of a positive definite matrix, by its Cholesky factor."""
+    """A callable that applies the inverse of a positive definite matrix, by its Cholesky factor."""
 
     factor: Float[Array, "k k"]
 
@@ -222,13 +235,23 @@ class DenseInverse(eqx.Module):
 def articulated_body_recursions(
     model: Model, frames: BodyFrames, inertia, bias, products, tau, base, armature
 ) -> tuple[Float[Array, "n"], TreeFactors]:
-    """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.21 to 7.25, 7.43 to 7.50).
+    """Runs the two passes of the articulated-body algorithm, column by column (eqs. 7.21 to 7.25, 7.43 to 7.50).
 
-    Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia
-    `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
+    Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column passes on the inertia
+    `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`. Down the tree, `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
 
-    **Arguments**, each with a leading axis of columns: `inertia` (n, d, d), `bias` p, `products` c, `tau`,
-    `armature`; and `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.
+    Args:
+      model: The model.
+      frames: The frames of its bodies.
+      inertia: Inertia of each column, (n, d, d).
+      bias: Bias force p of each column, (n, d).
+      products: Velocity-product acceleration c of each column, (n, d).
+      tau: Generalized force of each column, (n,).
+      base: Acceleration of the world, (d,).
+      armature: Armature of each column, (n,).
+
+    Returns:
+      `q̈` of each column, and the factors of M.
     """
 
     def assemble(children, own):
@@ -251,7 +274,7 @@ def articulated_body_recursions(
 
 
 def _accelerate(above, own):
-    """`q̈ = D⁻¹ u - (U D⁻¹)ᵀ (a_λ + c)` and `a = a_λ + c + S q̈` (eqs. 7.48 to 7.50)."""
+    """Returns `a = a_λ + c + S q̈` and `q̈ = D⁻¹ u - (U D⁻¹)ᵀ (a_λ + c)` (eqs. 7.48 to 7.50)."""
     subspace, reach, gain, drive, product = own
     free = motion_shift(above, reach)
     free = free if product is None else free + product
@@ -260,12 +283,14 @@ def _accelerate(above, own):
 
 
 def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=None, driven=None):
-    """Forward dynamics, and how to apply `M⁻¹` afterwards.
+    """Returns the result of forward dynamics and a callable that applies `M⁻¹`.
 
-    **Arguments**
-
-    - `armature`: another one than the model's.
-    - `driven`: accelerations that degrees of freedom of infinite armature have in any case; the result does not contain them.
+    Args:
+      tau: Generalized forces.
+      motion: The model in a state, with its velocities and velocity products.
+      f_ext: External forces.
+      armature: Armature to use instead of the model's.
+      driven: Prescribed accelerations of degrees of freedom with infinite armature; the result does not include them.
     """
     model, common = motion.model, motion.common
     if len(model.topology.mimic_joints):
@@ -294,7 +319,7 @@ def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=No
 
 
 def inertia_solver(motion: Motion) -> TreeInverse | DenseInverse:
-    """What applies `M⁻¹` to columns, with M factored already."""
+    """Factors M, and returns a callable that applies `M⁻¹` to columns."""
     if len(motion.model.topology.mimic_joints):
         return _dense_inverse(motion)
     frames = BodyFrames.of(motion.model, motion.common)
@@ -305,7 +330,7 @@ def inertia_solver(motion: Motion) -> TreeInverse | DenseInverse:
 def articulated_factors(
     model: Model, frames: BodyFrames, inertias: Float[Array, "m d d"], armature=None
 ) -> TreeFactors:
-    """M of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
+    """Returns the factors of M for moving bodies with these inertias, in world axes about their own origins, and armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
     inertia, armature = at_last_column(model, inertias), column_armature(model, armature)
@@ -314,9 +339,9 @@ def articulated_factors(
 
 
 def singular_inertia(motion: Motion) -> Bool[Array, ""]:
-    """Whether M is singular to rounding: a pivot that is nothing beside the inertia that its column carries.
+    """Returns whether M is singular to rounding: a pivot is negligible compared with the inertia that its column carries.
 
-    Pivots are what is left of that when joints further out give way. Each subtraction on the way rounds.
+    A pivot is that inertia minus the compliance of the joints further out. Each subtraction adds rounding error.
     """
     model = motion.model
     if len(model.topology.mimic_joints):
@@ -328,9 +353,9 @@ def singular_inertia(motion: Motion) -> Bool[Array, ""]:
 
 
 def surely_regular(model: Model) -> bool:
-    """Whether M is regular in all configurations: none of the joints is singular, and every moving body has inertia of its own.
+    """Returns whether M is surely regular in all configurations, for concrete (not traced) inertias.
 
-    That can only be told of numbers that can be seen.
+    M is regular if no joint is singular and every moving body has an inertia of its own.
     """
     if not is_known(model.inertias) or not has_constant_subspaces(model):
         return False
@@ -345,7 +370,7 @@ def surely_regular(model: Model) -> bool:
 
 
 def _solid(mass, first, rotational) -> np.ndarray:
-    """Whether none of the principal moments of bodies is nothing beside the others."""
+    """Returns whether no principal moment of a body is negligible compared with its others."""
     com = first / np.where(mass > 0, mass, 1)[:, None]
     xx, xy, yy, xz, yz, zz = rotational.T
     about_origin = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
@@ -355,28 +380,28 @@ def _solid(mass, first, rotational) -> np.ndarray:
 
 
 def _carried_inertia(motion: Motion) -> Float[Array, "n"]:
-    """The diagonal of M, column by column."""
+    """Returns the diagonal of M, per column."""
     model, subspace = motion.model, motion.common.subspace
     carried = model.topology.tree.subtree_sum(at_last_column(model, motion.inertias.parameters))
     return dot(subspace, motion.inertias.from_parameters(carried).momentum(subspace)) + column_armature(model)
 
 
 def singular_matrix(matrix: Float[Array, "n n"]) -> Bool[Array, ""]:
-    """The same of a dense mass matrix."""
+    """Returns whether a dense mass matrix is singular to rounding."""
     diagonal = jnp.diagonal(matrix)
     pivots = jnp.diagonal(jnp.linalg.cholesky(matrix)) ** 2
-    # Where a pivot is not positive the factors are not numbers, though the matrix is.
+    # The factors are NaN for a pivot that is not positive, although the matrix is finite.
     small = ~(pivots > ROUNDING * jnp.finfo(matrix.dtype).eps * diagonal)
     return jnp.any(small) & jnp.all(jnp.isfinite(matrix))
 
 
 def _dense_inverse(motion: Motion) -> DenseInverse:
-    """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
+    """Returns `M⁻¹` from a dense factorization, because mimic joints couple branches and M loses the tree's sparsity."""
     return DenseInverse.of(composite_rigid_body(motion))
 
 
 def _run_solve(rhs, motion: Motion):
-    """`M⁻¹ rhs`, and how to apply `M⁻¹` again."""
+    """Returns `M⁻¹ rhs` and a callable that applies `M⁻¹` again."""
     solve = inertia_solver(motion)
     return solve(rhs), solve
 

@@ -1,14 +1,14 @@
-"""Articulated bodies by their handles: how bodies answer to forces, and mechanisms put together (book §7.1 to §7.5).
+"""Articulated bodies described at their handles: responses to forces, and assembly of mechanisms (book §7.1 to §7.5).
 
-A handle is a body through which an articulated body meets the rest. Two descriptions:
+A handle is a body at which an articulated body interacts with other bodies. There are two descriptions:
 
-- `Handles`: accelerations as functions of the forces on any number of handles, `a = Φ f + b` (eq. 7.4). Such an answer exists for
-  every mechanism, fixed or floating. It comes from a model by the projection method (eqs. 7.9, 7.10), and joints between
-  handles change it by variant 1 of table 7.2, and by eq. 7.63 where the handles are on different bodies.
-- `ArticulatedBody`: the force on one handle as a function of its acceleration, `f = I a + p` (eq. 7.2), which takes six degrees
-  of freedom. Joined by the standard formulae of table 7.2 or by its variant 2.
+- `Handles`: accelerations as functions of the forces on any number of handles, `a = Φ f + b` (eq. 7.4). This form exists for
+  every mechanism, fixed or floating. The projection method computes it for a model (eqs. 7.9, 7.10). Joints between handles
+  change it by variant 1 of table 7.2, and by eq. 7.63 for handles on different bodies.
+- `ArticulatedBody`: the force on one handle as a function of its acceleration, `f = I a + p` (eq. 7.2), which requires six
+  degrees of freedom. Joints combine such bodies by the standard formulae of table 7.2 or by its variant 2.
 
-All are in the world's axes about the world's origin, where what belongs to different bodies can be added.
+All quantities are in the world's axes about the world's origin, so that quantities of different bodies can be added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .motion import Motion
 
 
 class ArticulatedBody(eqx.Module):
-    """A handle that is felt as `f = I a + p` (eq. 7.2), about one origin in one set of axes.
+    """A handle with the equation of motion `f = I a + p` (eq. 7.2), about one origin in one set of axes.
 
     >>> stone = rbd.dynamics.ArticulatedBody(2.0 * jnp.eye(6), jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 19.62]))
     >>> print(jnp.linalg.solve(stone.inertia, -stone.bias)[3:])  # how it moves when nothing holds it
@@ -45,10 +45,13 @@ class ArticulatedBody(eqx.Module):
     def carrying(
         self, other: ArticulatedBody, subspace: Float[Array, "6 n"], tau, product
     ) -> ArticulatedBody:
-        """Itself with another on a joint: the standard formulae of table 7.2 (eqs. 7.19, 7.20).
+        """Returns this body with another one attached by a joint: the standard formulae of table 7.2 (eqs. 7.19, 7.20).
 
-        **Arguments**: of the joint its motion `subspace` S, its force `tau`, (n,), and the acceleration `product` that it has
-        without `q̈`, (6,).
+        Args:
+          other: The attached articulated body.
+          subspace: Motion subspace S of the joint, (6, n).
+          tau: Force of the joint, (n,).
+          product: Acceleration of the joint without `q̈`, (6,).
 
         >>> box, cylinder = rbd.Inertia.box(2.0, (1, 1, 1)).matrix, rbd.Inertia.sphere(1.0, 0.5).matrix
         >>> handle = rbd.dynamics.ArticulatedBody(box, jnp.zeros(6))
@@ -67,10 +70,13 @@ class ArticulatedBody(eqx.Module):
     def constrained_to(
         self, other: ArticulatedBody, constraints: Float[Array, "6 m"], active: Float[Array, "6"], product
     ) -> ArticulatedBody:
-        """The same by the forces that the joint transmits: variant 2 of table 7.2.
+        """Computes the same as `carrying` from the constraint forces of the joint: variant 2 of table 7.2.
 
-        **Arguments**: the constraint forces T of the joint, `Tᵀ S = 0`; the `active` force `T_a tau` on the other; and `product`
-        as for `carrying`. The inertia of the other must have an inverse.
+        Args:
+          other: The attached articulated body; its inertia must be invertible.
+          constraints: Constraint forces T of the joint, `Tᵀ S = 0`, (6, m).
+          active: Active force `T_a tau` on the other body, (6,).
+          product: Acceleration of the joint without `q̈`, (6,).
         """
         answer = jnp.linalg.inv(other.inertia)
         inner = matmul(transpose(constraints), matmul(answer, constraints))
@@ -81,12 +87,12 @@ class ArticulatedBody(eqx.Module):
 
 
 class Handles(eqx.Module):
-    """Handles that answer to forces on them as `a = Φ f + b` (eq. 7.4).
+    """Handles with the equation of motion `a = Φ f + b` (eq. 7.4).
 
-    - `mobility`: Φ, symmetric and positive semidefinite; its rank is the number of ways in which the handles can move.
-    - `free`: b, the accelerations without force on the handles.
+    - `mobility`: Φ, symmetric and positive semidefinite; its rank is the number of independent motions of the handles.
+    - `free`: b, the accelerations without forces on the handles.
 
-    `len()` of it is the number of handles.
+    `len()` returns the number of handles.
 
     >>> stone = rbd.dynamics.Handles(jnp.eye(6) / 2.0, jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, -9.81]))  # one handle: 2 kg that fall
     >>> print(len(stone), stone.accelerations(jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 19.62]]))[0])  # held
@@ -100,18 +106,18 @@ class Handles(eqx.Module):
         return self.free.shape[0] // 6
 
     def accelerations(self, forces: Float[Array, "h 6"]) -> Float[Array, "h 6"]:
-        """Of the handles, under forces on them."""
+        """Returns the accelerations of the handles under forces on them."""
         return (matvec(self.mobility, forces.reshape(-1)) + self.free).reshape(-1, 6)
 
     def beside(self, other: Handles) -> Handles:
-        """Those of two mechanisms that do not touch: own ones first."""
+        """Returns the handles of two separate mechanisms, this object's handles first."""
         return Handles(
             jax.scipy.linalg.block_diag(self.mobility, other.mobility),
             jnp.concatenate([self.free, other.free]),
         )
 
     def only(self, chosen: Sequence[int]) -> Handles:
-        """Some of them, in this order."""
+        """Returns a subset of the handles, in the given order."""
         rows = (6 * np.asarray(chosen, int)[:, None] + np.arange(6)[None, :]).reshape(-1)
         return Handles(self.mobility[rows[:, None], rows[None, :]], self.free[rows])
 
@@ -123,18 +129,18 @@ class Handles(eqx.Module):
         active: Float[Array, "6"],
         product: Float[Array, "6"],
     ) -> Handles:
-        """With a joint from one handle to another; all stay handles, the joined ones too (table 7.2, variant 1; eq. 7.63).
+        """Returns the handles with a joint between two of them; both joined handles remain (table 7.2, variant 1; eq. 7.63).
 
-        `Y = Tᵀ (Φ₂ + Φ₃) T` for handles 2 and 3 of two mechanisms. Of one mechanism (a loop that is closed) Φ₂₃ counts as
-        well. Y is singular where the joint repeats a constraint that is there already. It is then inverted as far as it has rank:
-        accelerations are unique all the same.
+        For handles 2 and 3 of two mechanisms, `Y = Tᵀ (Φ₂ + Φ₃) T`. If both are on one mechanism, the joint closes a loop and
+        Φ₂₃ is included. Y is singular if the joint repeats an existing constraint. Y is then replaced by its pseudoinverse,
+        and the accelerations are still unique.
 
-        **Arguments**
-
-        - `first`, `second`: the predecessor and the successor of the joint, by their numbers.
-        - `constraints`: T, the forces across which the joint does not move, `Tᵀ S = 0`.
-        - `active`: `T_a tau`, the force that drives the joint, on the successor (and against it, on the predecessor).
-        - `product`: `c`, the acceleration of the successor beyond the predecessor's that is there without `q̈`.
+        Args:
+          first: Index of the handle that is the predecessor of the joint.
+          second: Index of the handle that is the successor of the joint.
+          constraints: T, the constraint forces of the joint, `Tᵀ S = 0`, (6, m).
+          active: `T_a tau`, the active force of the joint on the successor; the predecessor gets the opposite force.
+          product: c, the acceleration of the successor relative to the predecessor without `q̈`.
 
         >>> model, still = rbd.load("double_pendulum"), jnp.zeros(2)
         >>> arm = rbd.dynamics.handles(model, jnp.array([0.5, 1.0]), still, still, ["upper", "lower"])
@@ -146,11 +152,11 @@ class Handles(eqx.Module):
         for number in (first, second):
             if not 0 <= number < len(self):
                 raise ValueError(
-                    f"Handles.joined: there is no handle number {number}: there are {len(self)}, from 0"
+                    f"Handles.joined: got handle index {number}, but there are only {len(self)} handles, counted from 0"
                 )
         if first == second:
             raise ValueError(
-                f"Handles.joined: first and second are both {first}; a joint is between two handles"
+                f"Handles.joined: first and second must differ, got {first} for both; a joint is between two handles"
             )
         take = lambda number: slice(6 * number, 6 * number + 6)
         between = self.mobility[:, take(second)] - self.mobility[:, take(first)]
@@ -174,12 +180,18 @@ def handles(
     bodies: str | int | Sequence[str | int],
     f_ext: ExternalForces = None,
 ) -> Handles:
-    """Bodies of a model as handles, by the projection method: `Φ = J M⁻¹ Jᵀ` and `b = J q̈ + J̇ v` (eqs. 7.9, 7.10; of one body
-    on one joint, eqs. 3.54 and 3.55).
+    """Returns bodies of a model as handles: `Φ = J M⁻¹ Jᵀ` and `b = J q̈ + J̇ v` (projection method, eqs. 7.9, 7.10).
 
-    Φ is `inverse_operational_inertia` in the world's frame. `b` are the spatial accelerations of `forward_dynamics`.
+    For one body on one joint these are eqs. 3.54 and 3.55. Φ is `inverse_operational_inertia` in the world's frame. b contains
+    the spatial accelerations of `forward_dynamics`.
 
-    `bodies`: names or indices.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized forces, shape (nv,).
+      bodies: Names or indices of the bodies.
+      f_ext: External forces, see `ExternalForces`.
 
     >>> model, q, still = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.zeros(2)
     >>> both = rbd.dynamics.handles(model, q, still, still, ["upper", "lower"])

@@ -1,8 +1,7 @@
-"""Hybrid dynamics: at some degrees of freedom the acceleration is given and the force wanted, at the others the reverse
-(book §9.1, §9.2).
+"""Hybrid dynamics: given accelerations at some degrees of freedom and given forces at the others (book §9.1, §9.2).
 
-Forward and inverse dynamics are its two ends. Both algorithms of the book are here: with articulated bodies, O(n), and
-with the mass matrix taken apart, for models in which joints mimic others, and where it is small.
+Forward and inverse dynamics are its special cases. Both algorithms of the book are implemented: articulated bodies, O(n), and
+partitioning of the mass matrix, for models with mimic joints and for small matrices.
 """
 
 from __future__ import annotations
@@ -26,13 +25,15 @@ from .mass_matrix import composite_rigid_body, mass_matrix_among
 from .motion import Motion
 
 
-#: Up to so many degrees of freedom that nothing prescribes, their part of the mass matrix is faster than articulated bodies.
+#: Up to this number of unprescribed degrees of freedom, their block of the mass matrix is faster than articulated bodies.
 FEW = 3
 
 
 def _led(function: str, model: Model, name: str, value):
-    """What is prescribed, as flags. Where it is given by joints and leaves few degrees of freedom, those joints by name: which
-    they are is then a part of the program."""
+    """Checks `prescribed`, and returns flags or a tuple of joint names.
+
+    It returns names if joints are given and few degrees of freedom remain; the joints are then static in the compiled program.
+    """
     flags = dof_flags(function, model, name, value)
     if hasattr(value, "dtype") or len(model.topology.mimic_joints):
         return flags
@@ -42,7 +43,7 @@ def _led(function: str, model: Model, name: str, value):
 
 
 class HybridMotion(eqx.Module):
-    """All accelerations and all forces of a motion; it unpacks as `acceleration, tau`.
+    """All accelerations and generalized forces of a motion; it unpacks as `acceleration, tau`.
 
     >>> model, zero = rbd.load("cartpole"), jnp.zeros(2)
     >>> motion = rbd.hybrid_dynamics(model, jnp.array([0.0, 0.1]), zero, tau=zero, a=jnp.ones(2), prescribed=["slide"])
@@ -67,19 +68,23 @@ def hybrid_dynamics(
     prescribed: Sequence[str | int] | Bool[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> HybridMotion:
-    """The motion with the accelerations `a` at the prescribed degrees of freedom and the forces `tau` at the others (book
-    table 9.3; Sueda's algorithm 9).
+    """Returns the motion with accelerations `a` at the prescribed degrees of freedom and forces `tau` at the others.
 
-    As for `forward_dynamics`, damping, friction and springs of the joints are not part of it. Derivatives are those of the
-    equation that it solves.
+    It implements book table 9.3 and Sueda's algorithm 9. As in `forward_dynamics`, damping, friction and springs of the
+    joints are not included. Derivatives follow from implicit differentiation of the solved equation.
 
-    **Arguments**
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized forces, shape (nv,). Entries of prescribed degrees of freedom are ignored.
+      a: Accelerations, shape (nv,). Entries of the other degrees of freedom are ignored.
+      prescribed: The joints, by name or by the index of their body, or one flag per degree of freedom, which may be traced.
+        Joints that leave one to three degrees of freedom compile to a separate program, 1.2 to 1.8 times as fast on a CPU.
+      f_ext: External wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
 
-    - `tau`, `a`: of all degrees of freedom; those entries of `tau` that are prescribed are not looked at, nor those of `a`
-      that are not.
-    - `prescribed`: the joints, by name or by the index of their body; or a flag for each degree of freedom, which may be traced.
-      Joints that leave one to three degrees of freedom make a program of their own, 1.2 to 1.8 times as fast on a CPU.
-    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
+    Returns:
+      A `HybridMotion` with the accelerations and forces of all degrees of freedom.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> a, tau = rbd.hybrid_dynamics(model, q, v, tau=jnp.zeros(2), a=jnp.zeros(2), prescribed=["shoulder"])
@@ -93,23 +98,23 @@ def hybrid_dynamics(
             flags[model.v_slice(joint)] = True
         acceleration = _with_few_left(flags)(jnp.where(flags, a, tau), motion, f_ext)
     else:
-        flags = jnp.asarray(prescribed)  # joints have become flags where the arguments were checked
+        flags = jnp.asarray(prescribed)  # the argument check has converted joints to flags
         acceleration = _hybrid(jnp.where(flags, a, tau), motion, f_ext, flags)
     needed = recursive_newton_euler(motion, acceleration, f_ext)
     return HybridMotion(acceleration, jnp.where(flags, needed, tau))
 
 
 def _solve(known, motion: Motion, f_ext, prescribed):
-    """All accelerations, and the inverse of what leads from them to `known`."""
+    """Returns all accelerations, and the inverse of the linear map from them to `known`."""
     if len(motion.model.topology.mimic_joints):
         return by_mass_matrix(known, motion, f_ext, prescribed)
     return by_articulated_bodies(known, motion, f_ext, prescribed)
 
 
 def by_articulated_bodies(known, motion: Motion, f_ext, prescribed):
-    """The articulated-body algorithm. A degree of freedom with an infinite armature accelerates by itself only.
+    """Runs the articulated-body algorithm with infinite armature at the prescribed degrees of freedom.
 
-    Then `U D⁻¹ = 0`, so that `I^a = I^A` and `p^a = p^A + I^A c`, with the given `S q̈` a part of c: table 9.2.
+    Then `U D⁻¹ = 0`, so that `I^a = I^A` and `p^a = p^A + I^A c`, with the given `S q̈` as part of c: table 9.2.
     """
     held = jnp.where(prescribed, jnp.inf, motion.model.armature)
     driven = jnp.where(prescribed, known, 0)
@@ -118,9 +123,9 @@ def by_articulated_bodies(known, motion: Motion, f_ext, prescribed):
 
 
 def by_mass_matrix(known, motion: Motion, f_ext, prescribed):
-    """The four steps of §9.1: `H₁₁ q̈₁ = τ₁ - C'₁` with C' the forces for the prescribed accelerations alone (eq. 9.3).
+    """Runs the four steps of §9.1: `H₁₁ q̈₁ = τ₁ - C'₁`, with C' the forces for the prescribed accelerations alone (eq. 9.3).
 
-    The rows and columns of H that are not in `H₁₁` are those of the unit matrix, so that the flags may be traced.
+    The rows and columns outside `H₁₁` are replaced by those of the unit matrix, so that the flags may be traced.
     """
     free = ~prescribed
     unit = jnp.eye(motion.model.nv, dtype=known.dtype)
@@ -136,7 +141,7 @@ def by_mass_matrix(known, motion: Motion, f_ext, prescribed):
 
 
 def by_small_matrix(known, motion: Motion, f_ext, prescribed: np.ndarray):
-    """`by_mass_matrix` with what it needs of the matrix alone (book table 9.1), where it is known what is prescribed."""
+    """Computes `by_mass_matrix` from only the required block of the matrix (book table 9.1), for static flags."""
     free = np.flatnonzero(~prescribed)
     places = np.full(len(prescribed), -1)
     places[free] = np.arange(len(free))
@@ -151,7 +156,7 @@ def by_small_matrix(known, motion: Motion, f_ext, prescribed: np.ndarray):
 
 
 def _with_few_left(prescribed: np.ndarray):
-    """Hybrid dynamics of known joints."""
+    """Returns hybrid dynamics for static prescribed joints."""
     return implicit(
         lambda known, motion, f_ext: by_small_matrix(known, motion, f_ext, prescribed),
         lambda x, motion, f_ext: _known(x, motion, f_ext, prescribed),
@@ -159,7 +164,7 @@ def _with_few_left(prescribed: np.ndarray):
 
 
 def _inverse(motion: Motion, prescribed, solve):
-    """The inverse of `[[H₁₁, H₁₂], [0, 1]]`, from `solve` which applies that of `H₁₁` and gives zero elsewhere."""
+    """Returns the inverse of `[[H₁₁, H₁₂], [0, 1]]`; `solve` applies the inverse of `H₁₁` and returns zero elsewhere."""
 
     def apply(rhs):
         driven = jnp.where(prescribed, rhs, 0)
@@ -169,7 +174,7 @@ def _inverse(motion: Motion, prescribed, solve):
 
 
 def _known(x, motion: Motion, f_ext, prescribed):
-    """What is known of a motion, from all its accelerations."""
+    """Returns the known quantities of a motion from all its accelerations."""
     return jnp.where(prescribed, x, recursive_newton_euler(motion, x, f_ext))
 
 

@@ -27,14 +27,19 @@ def inverse_dynamics(
     a: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """The generalized forces `tau` that produce the acceleration `a`: `M a + C v + g - Jᵀ f_ext` (book eqs. 1.3, 3.4, table 5.1).
+    """Returns the generalized forces `M a + C v + g - Jᵀ f_ext` that produce an acceleration (book eqs. 1.3, 3.4, table 5.1).
 
-    Damping, friction and springs of the joints are not part of it: see `passive_force`.
+    Damping, friction and springs of the joints are not included: see `passive_force`.
 
-    **Arguments**
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
+      f_ext: External wrenches `[n; f]`, `{body: wrench}` or (nb, 6), in the world's axes about the world's origin.
 
-    - `f_ext`: a wrench `[n; f]` on some bodies, `{body: wrench}`, or on each, (nb, 6): in the world's axes
-      about the world's origin.
+    Returns:
+      The generalized forces, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.inverse_dynamics(model, q, v, a=jnp.array([1.0, 0.0])))
@@ -47,9 +52,13 @@ def inverse_dynamics(
 def bias_force(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
-    """`C v + g - Jᵀ f_ext`: the forces that produce no acceleration (book eq. 6.2).
+    """Returns the forces that produce no acceleration, `C v + g - Jᵀ f_ext` (book eq. 6.2).
 
-    `f_ext`: as for `inverse_dynamics`, wrenches in the world's axes about the world's origin.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      f_ext: External wrenches in the world's axes about the world's origin, as for `inverse_dynamics`.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.bias_force(model, q, v))
@@ -60,7 +69,7 @@ def bias_force(
 
 @takes(planar=True, q=configuration)
 def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
-    """`g`: the forces that hold the model at rest against gravity; the gradient of `potential_energy` (eq. 5.12).
+    """Returns the forces `g` that hold the model at rest against gravity, the gradient of `potential_energy` (eq. 5.12).
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.gravity_force(model, q))
@@ -71,10 +80,15 @@ def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
 
 @takes(planar=True, q=configuration, a=dof_columns)
 def inertia_force(model: Model, q: Float[Array, "nq"], a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-    """`M a`, what of `inverse_dynamics` is there without velocity, gravity and forces on bodies (book table 6.1, ID_δ). Of
-    unit vectors these are the columns of M (eq. 6.25).
+    """Returns `M a`: `inverse_dynamics` without velocity, gravity and external forces (book table 6.1, ID_δ).
 
-    O(n) for each column of `a`, and without the matrix M; `solve_mass_matrix` undoes it.
+    For unit vectors, the results are the columns of M (eq. 6.25). The cost is O(n) for each column of `a`; the matrix M is not
+    formed. `solve_mass_matrix` is the inverse.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      a: A vector or matrix, shape (nv,) or (nv, k).
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.inertia_force(model, q, jnp.array([1.0, 0.0])))
@@ -86,18 +100,18 @@ def inertia_force(model: Model, q: Float[Array, "nq"], a: Float[Array, "nv *k"])
 def recursive_newton_euler(
     motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
-    """`inverse_dynamics` of a model in motion (table 5.1).
+    """Computes `inverse_dynamics` for a model in motion (table 5.1).
 
     In the common frame, down the tree `v_i = v_λ + S q̇` and `a_i = a_λ + S q̈ + c_J + v × v_J`, then for each body
     `f = I a + v ×* I v - f_ext` (eqs. 1.5, 2.68; in its own frame Sueda eq. 1.21), and up the tree `tau_i = Sᵀ Σ f` over
-    the subtree. Derivatives by q, v, a and f_ext are those of `newton_euler_along`.
+    the subtree. `newton_euler_along` computes the derivatives with respect to q, v, a and f_ext.
     """
     motion = motion.computed("inertias", "velocities", "velocity_products")
     return _newton_euler(motion, a, f_ext) + motion.model.armature * a
 
 
 def newton_euler_forces(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces) -> Float[Array, "nv"]:
-    """`recursive_newton_euler` without what the armature takes, as it is differentiated step by step."""
+    """Computes `recursive_newton_euler` without the armature, differentiable by JAX through the recursion."""
     inertias, velocities = motion.inertias, motion.velocities
     accelerations = gather(motion.biased_accelerations(a), motion.model.topology.last_column)
     forces = inertias.momentum(accelerations) + cross_force(velocities, inertias.momentum(velocities))
@@ -109,9 +123,9 @@ _newton_euler = custom_jvp(newton_euler_forces)
 
 
 def _along(primals, tangents):
-    """The derivative by q, v, a and f_ext in closed form. What a motion has worked out already follows from these.
+    """Computes the derivative with respect to q, v, a and f_ext in closed form; cached quantities of the motion depend on these.
 
-    Where the numbers of the model move as well, and with them all of that, by differentiation of the recursion.
+    If parameters of the model change too, the recursion is differentiated instead.
     """
     motion, a, f_ext = primals
     moved, by_a, by_f_ext = tangents
@@ -133,12 +147,12 @@ _newton_euler.defjvp(_along, symbolic_zeros=True)
 
 
 def weight(motion: Motion) -> Float[Array, "nv"]:
-    """`gravity_force` of a model in motion."""
+    """Computes `gravity_force` for a model in motion."""
     return joint_forces(motion, motion.inertias.momentum(base_acceleration(motion.model)[None]))
 
 
 def inertia_product(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-    """`inertia_force` of a model in motion."""
+    """Computes `inertia_force` for a model in motion."""
     model, common, inertias = motion.model, motion.common, motion.inertias
 
     def of_column(a):
@@ -150,6 +164,6 @@ def inertia_product(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "n
 
 
 def joint_forces(motion: Motion, forces: Float[Array, "m d"]) -> Float[Array, "nv"]:
-    """`Sᵀ Σ f` over what each degree of freedom carries, of forces on the moving bodies in the common frame."""
+    """Returns `Sᵀ Σ f` per degree of freedom over the bodies that it carries, for forces in the common frame."""
     transmitted = motion.model.topology.tree.subtree_sum(at_last_column(motion.model, forces))
     return from_columns(motion.model, dot(motion.common.subspace, transmitted))

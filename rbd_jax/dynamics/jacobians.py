@@ -1,4 +1,4 @@
-"""Body Jacobians and their rates (book §2.7, §2.11, §4.1.4): plain array expressions over the columns."""
+"""Body Jacobians and their time derivatives (book §2.7, §2.11, §4.1.4), as array expressions over the columns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ def jacobian(
     point: Float[Array, "3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "6 nv"]:
-    """J with `J v` the spatial velocity `[ω; v]` of a body (eqs. 2.18, 4.6).
+    """Returns the Jacobian J of a body: `J v` is its spatial velocity `[ω; v]` (eqs. 2.18, 4.6).
 
-    **Arguments**
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      body: Name or index of the body.
+      point: The point of the linear velocity, in the body's frame. Default: the body's origin; for `"world"`, the point of the
+        body at the world's origin.
+      frame: `"world"` and `"world_aligned"` for the world's axes, `"body"` for the body's.
 
-    - `body`: its name or index.
-    - `point`: the point of the body, in the body's frame, whose velocity the linear part is. By default the body's
-      origin; for `"world"`, the body's point that passes the world's origin.
-    - `frame`: `"world"` and `"world_aligned"` for the world's axes, `"body"` for the body's.
+    Returns:
+      The Jacobian, shape (6, nv).
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> tip = jnp.array([0.0, 0.0, -1.0])
@@ -51,7 +55,15 @@ def jacobian_derivative(
     point: Float[Array, "3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "6 nv"]:
-    """The rate of `jacobian(model, q, body, point, frame)` while the model moves at `v` (eqs. 2.57, 5.5).
+    """Returns the time derivative of `jacobian(model, q, body, point, frame)` at the velocity `v` (eqs. 2.57, 5.5).
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      body: Name or index of the body.
+      point: As for `jacobian`.
+      frame: As for `jacobian`.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> tip = jnp.array([0.0, 0.0, -1.0])
@@ -66,7 +78,7 @@ def jacobian_derivative(
 def body_jacobian(
     motion: Motion, body: str | int, point=None, frame: Frame = "world"
 ) -> Float[Array, "6 nv"]:
-    """`jacobian` of a model in motion."""
+    """Computes `jacobian` for a model in motion."""
     columns = jnp.where(_supports(motion.model, body)[:, None], motion.common.subspace, 0)
     reference = _reference(motion, body, point, frame)
     return transpose(from_columns(motion.model, reference.inverse_motion(columns)))
@@ -75,7 +87,7 @@ def body_jacobian(
 def body_jacobian_derivative(
     motion: Motion, body: str | int, point=None, frame: Frame = "world"
 ) -> Float[Array, "6 nv"]:
-    """`jacobian_derivative` of a model in motion."""
+    """Computes `jacobian_derivative` for a model in motion."""
     model = motion.model
     supports = _supports(model, body)[:, None]
     columns = jnp.where(supports, motion.common.subspace, 0)
@@ -86,14 +98,14 @@ def body_jacobian_derivative(
     if frame == "body":
         rates = rates - cross_motion(velocity, columns)
     elif not (frame == "world" and point is None):
-        # The reference point moves with the body while the axes stay.
+        # The reference point moves with the body; the axes are constant.
         moving = motion_shift(velocity, reference.position)[3:]
         rates = rates.at[:, 3:].add(-cross(moving, columns[:, :3]))
     return transpose(from_columns(model, reference.inverse_motion(rates)))
 
 
 def _supports(model: Model, body) -> jnp.ndarray:
-    """Which columns move the body: (n,)."""
+    """Returns which columns move the body: (n,)."""
     topology = model.topology
     carrier = topology.carriers[model.body_index(body)]
     if carrier < 0:
@@ -102,7 +114,7 @@ def _supports(model: Model, body) -> jnp.ndarray:
 
 
 def _reference(motion: Motion, body, point, frame: Frame) -> Transform:
-    """The axes and the point that the Jacobian is for, in the common frame of the body's tree."""
+    """Returns the axes and the reference point of the Jacobian, in the common frame of the body's tree."""
     index = motion.model.body_index(body)
     placement = motion.frames[index]
     axes = placement.rotation if frame == "body" else jnp.eye(3, dtype=placement.rotation.dtype)

@@ -1,4 +1,4 @@
-"""Where the bodies are and how they move (book §4.1, §4.2, §5.2)."""
+"""Frames, velocities and accelerations of bodies (book §4.1, §4.2, §5.2)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..spatial import AnyTransform, motion_shift
 from .motion import Motion
 
 
-#: What a spatial vector is expressed in: the world's axes and origin; the body's own; or the world's axes at the body's origin.
+#: The frame of a spatial vector: the world's axes and origin; the body's own; or the world's axes at the body's origin.
 Frame = Literal["world", "body", "world_aligned"]
 
 
 @takes(planar=True, q=configuration)
 def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> AnyTransform:
-    """The frame of every body, in the world: a `Transform` with a leading axis of bodies.
+    """Returns the frame of every body in the world, as a `Transform` with a leading axis of bodies.
 
     Book example 4.3; Sueda eq. 2.3.
 
@@ -37,15 +37,17 @@ def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> AnyTransform:
 def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb d"]:
-    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
+    """Returns the spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
 
     Book eq. 4.4.
 
-    **Arguments**
-
-    - `frame`: `"world"` is in the world's axes about the world's origin, so that v is the velocity of the body's point that
-      passes there, and not that of the body's own origin. That is in `"world_aligned"`, in the world's axes about the body's
-      origin, and in `"body"`, in the body's axes about the same.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      frame: `"world"` is in the world's axes about the world's origin: the linear part is the velocity of the body's point
+        there, not that of the body's own origin. For the velocity of the body's origin use `"world_aligned"`, in the world's
+        axes, or `"body"`, in the body's axes.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.body_velocities(model, q, v, frame="world_aligned")[:, 3:])  # of the bodies' origins
@@ -60,15 +62,18 @@ def body_velocities(
 def body_accelerations(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb d"]:
-    """The spatial acceleration `J a + J̇ v` of every body, by default in the world's axes about the world's origin; gravity is
-    not mixed in.
+    """Returns the spatial acceleration `J a + J̇ v` of every body, without gravity.
 
-    For the acceleration of a body's origin, as an accelerometer there would have it, take `frame="world_aligned"` and
-    `spatial.classical_acceleration` with `body_velocities` in the same frame: spatial accelerations differ from it by `ω × v`.
+    It is by default in the world's axes about the world's origin. For the classical acceleration of a body's origin, use
+    `frame="world_aligned"` and `spatial.classical_acceleration` with `body_velocities` in the same frame. Spatial
+    accelerations differ from it by `ω × v`.
 
-    **Arguments**
-
-    - `frame`: as for `body_velocities`.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
+      frame: As for `body_velocities`.
 
     >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.zeros(2)
     >>> print(rbd.body_accelerations(model, q, v, a, frame="body"))
@@ -81,7 +86,7 @@ def body_accelerations(
 
 
 def express_by_body(motion: Motion, motions: Float[Array, "m d"], frame: Frame) -> Float[Array, "nb d"]:
-    """Motions of the moving bodies in the common frame as those of all bodies, in the frame asked for. The world has none."""
+    """Converts motions of the moving bodies from the common frame to motions of all bodies in `frame`; the world's are zero."""
     if frame == "body":
         return motion.in_bodies(motions)
     carriers = motion.model.topology.carriers

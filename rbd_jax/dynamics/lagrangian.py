@@ -1,8 +1,8 @@
-"""The slopes of the Lagrangian `L = T - V`, by recursion: what discrete mechanics asks for (Marsden & West 2001).
+"""Gradients of the Lagrangian `L = T - V` by recursion, for variational integrators (Marsden & West 2001).
 
-`∂L/∂v` is the generalized momentum. `∂L/∂q` follows from how a rigid turn changes nothing: turn column j by a little, and all
-that it carries turns with it, velocities too, but for `Ψ̇_j = v_λ × S_j + e_j` (see `derivatives`). So with the momentum
-h and the weight w of all that column j moves, `∂T/∂q_j = h · Ψ̇_j` and `-∂V/∂q_j = S_j · w`.
+`∂L/∂v` is the generalized momentum. `∂L/∂q` follows from the invariance under rigid rotations. A small change of q along
+column j turns everything that the column carries, with the velocities, except for `Ψ̇_j = v_λ × S_j + e_j` (see
+`derivatives`). With momentum h and weight w of everything that column j moves, `∂T/∂q_j = h · Ψ̇_j` and `-∂V/∂q_j = S_j · w`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ from .motion import Motion
 def lagrangian_gradients(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """`(∂L/∂q, ∂L/∂v)`, with V of gravity alone; the first is along `integrate(model, q, dq)`.
+    """Returns `(∂L/∂q, ∂L/∂v)`, where V is gravity only; the first gradient is along `integrate(model, q, dq)`.
 
-    The second is `M v`, and what joints that move by themselves add.
+    The second is `M v`, plus the contribution of rheonomic joints.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> by_q, by_v = rbd.lagrangian_gradients(model, q, v)
@@ -37,7 +42,7 @@ def lagrangian_gradients(
 
 
 def gradients_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """`lagrangian_gradients` of a model in motion."""
+    """Computes `lagrangian_gradients` for a model in motion."""
     motion = motion.computed("inertias", "velocities")
     model, topology, subspace = motion.model, motion.model.topology, motion.common.subspace
     momenta = motion.inertias.momentum(motion.velocities)
@@ -55,7 +60,7 @@ def gradients_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[A
 
 
 def _turns_of_velocity(motion: Motion) -> Float[Array, "n d"]:
-    """`e_j = ∂(S v + σ)/∂q_j` of each joint, seen from its own successor frame, in the common frame."""
+    """Returns `e_j = ∂(S v + σ)/∂q_j` of each joint relative to its successor frame, in the common frame."""
     model = motion.model
 
     def of_joint(joint, q, v):

@@ -16,10 +16,17 @@ from .motion import Motion
 
 @takes(planar=True, q=configuration)
 def mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
-    """M: `M_ij = S_iᵀ I^c_j S_j` where column i supports column j, armature added on the diagonal (book table 6.2; of one
-    body, eq. 3.63).
+    """Returns the mass matrix M with the armature on its diagonal (book table 6.2; eq. 3.63 for one body).
 
-    `I^c_j` is the composite inertia of all that column j moves: in the common frame, a sum of parameters.
+    `M_ij = S_iᵀ I^c_j S_j` if column i supports column j. `I^c_j` is the composite inertia of everything that column j moves;
+    in the common frame it is a sum of parameters.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+
+    Returns:
+      The matrix, shape (nv, nv).
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> print(rbd.mass_matrix(model, q))
@@ -30,7 +37,7 @@ def mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
 
 
 def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = None) -> Float[Array, "nv nv"]:
-    """`mass_matrix` of a model in motion, with the model's armature by default."""
+    """Computes `mass_matrix` for a model in motion, with the model's armature by default."""
     model, tree, subspace = motion.model, motion.model.topology.tree, motion.common.subspace
     forces = composite_momenta(motion)
     lower = products(forces, subspace)
@@ -40,10 +47,10 @@ def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = N
 
 
 def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:
-    """Those rows and columns of M alone, of a model without mimic joints: H₁₁ of hybrid dynamics (book table 9.1).
+    """Returns a block of M, for a model without mimic joints: H₁₁ of hybrid dynamics (book table 9.1).
 
-    In the common frame composite inertias are sums, and a momentum is handed on by doing nothing. So what is left of the
-    algorithm is to take the columns that count.
+    In the common frame, composite inertias are sums and momenta need no transformation. The algorithm therefore only selects
+    the required columns.
     """
     motion = motion.computed("inertias")
     model, tree = motion.model, motion.model.topology.tree
@@ -58,12 +65,12 @@ def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:
 
 
 def composite_inertias(motion: Motion) -> AnyInertia:
-    """The inertia of all that each column moves, `I^c` (eq. 6.13): (n,)."""
+    """Returns the inertia `I^c` of everything that each column moves (eq. 6.13): (n,)."""
     inertias = motion.inertias
     own = at_last_column(motion.model, inertias.parameters)
     return inertias.from_parameters(motion.model.topology.tree.subtree_sum(own))
 
 
 def composite_momenta(motion: Motion) -> Float[Array, "n d"]:
-    """`I^c S`: the momentum of the whole tree when one column alone moves at unit rate."""
+    """Returns `I^c S`: the momentum of the tree for unit velocity along one column."""
     return composite_inertias(motion).momentum(motion.common.subspace)

@@ -33,7 +33,7 @@ from .bodies import Bodies
 from .columns import at_last_column, from_columns, to_columns
 
 
-#: Wrenches are handed to the degrees of freedom through a mask of up to so many entries, and by a traversal of the tree beyond.
+#: Up to this number of entries, a mask maps wrenches to degrees of freedom; larger models use a traversal of the tree.
 MASKED = 2048
 
 
@@ -76,14 +76,15 @@ class Motion(Module):
     Every property is available. An algorithm that reads a property more than once first calls `computed`, which returns a motion
     that stores it.
 
-    **Arguments**
-
-    - `v`: at rest by default.
-    - `time`: by default the joints and constraints that move by themselves are where the model has them, and forces that depend
-      on time are at time zero.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,). Default: zero.
+      time: Time for rheonomic joints, constraints and forces. By default, rheonomic joints and constraints keep the time
+        stored in the model, and forces that depend on time use time zero.
 
     Quantities in the *common frame* are in the world's axes about the root body of each tree. A *column* is a single
-    degree of freedom in the book's expanded tree. Vectors have d entries: six, and three of a planar model.
+    degree of freedom in the book's expanded tree. Vectors have d entries: six, or three for a planar model.
 
     >>> model = rbd.load("double_pendulum")
     >>> motion = rbd.Motion(model, jnp.array([0.3, 0.1]), jnp.array([1.0, 0.0]))
@@ -146,7 +147,7 @@ class Motion(Module):
         Args:
           name: The name.
           compute: Computes the quantity from this motion.
-          velocity: Whether the quantity depends on the velocity.
+          velocity: True if the quantity depends on the velocity.
         """
         if self.known(name) is not None:
             return self
@@ -158,7 +159,7 @@ class Motion(Module):
     def __repr__(self) -> str:
         return f"Motion of {self.model.name!r}: nq = {self.model.nq}, nv = {self.model.nv}"
 
-    # Of the configuration.
+    # Properties of the configuration.
 
     @_of_configuration()
     def common(self) -> CommonFrame:
@@ -181,11 +182,11 @@ class Motion(Module):
         placements = self.common.placements
         return body_frames(self.model, placements.at(placements.position + self.common.origins))
 
-    # Of the velocity.
+    # Properties of the velocity.
 
     @_of_velocity("common")
     def column_velocities(self) -> Float[Array, "n d"]:
-        """The velocity of what each column moves, in the common frame: `v_λ + S q̇ + σ` (eq. 5.14)."""
+        """The velocity of the body that each column moves, in the common frame: `v_λ + S q̇ + σ` (eq. 5.14)."""
         own = self.common.subspace * to_columns(self.model, self.v)[:, None]
         own = own if self.common.drift is None else own + self.common.drift
         return self.model.topology.tree.path_sum(own)
@@ -202,7 +203,7 @@ class Motion(Module):
 
     @_of_velocity("velocities")
     def velocity_products(self) -> Float[Array, "n d"]:
-        """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
+        """The acceleration of each joint without `q̈`, `c_J + v × v_J`, at its last column (eq. 3.40)."""
         model, topology = self.model, self.model.topology
         above = gather_or_zero(self.column_velocities, topology.column_parent)
         product = cross_motion(above, self.velocities - above)
@@ -214,7 +215,7 @@ class Motion(Module):
 
     @_of_velocity("velocities")
     def subspace_rates(self) -> Float[Array, "n d"]:
-        """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
+        """`Ṡ`, the time derivative of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
         model, topology = self.model, self.model.topology
         rates = cross_motion(gather(self.velocities, topology.column_owner), self.common.subspace)
         if not has_constant_subspaces(model):
@@ -231,43 +232,46 @@ class Motion(Module):
 
     @_of_velocity("frames", "velocity_products")
     def bias_accelerations(self) -> Float[Array, "nb d"]:
-        """The acceleration `J̇ v` that every body has without `q̈`, in its own frame; gravity is not mixed in."""
+        """The acceleration `J̇ v` of every body without `q̈`, in its own frame; gravity is not included."""
         columns = self.model.topology.tree.path_sum(self.velocity_products)
         return self.in_bodies(gather(columns, self.model.topology.last_column))
 
-    # What more there is to ask.
+    # Queries with arguments.
 
     def accelerations(self, a: Float[Array, "nv"], base: Float[Array, "d"]) -> Float[Array, "n d"]:
-        """The acceleration of what each column moves: `a_λ + S q̈ + c_J + v × v_J` (eq. 5.15), from that of the world on."""
+        """Returns the accelerations `a_λ + S q̈ + c_J + v × v_J` of all columns (eq. 5.15), from the world's acceleration."""
         own = self.common.subspace * to_columns(self.model, a)[:, None]
         return base[None] + self.model.topology.tree.path_sum(own + self.velocity_products)
 
     def biased_accelerations(self, a: Float[Array, "nv"]) -> Float[Array, "n d"]:
-        """`accelerations` with gravity mixed in as an acceleration of the world (book §5.3)."""
+        """Returns `accelerations` with gravity included as an acceleration of the world (book §5.3)."""
         return self.accelerations(a, base_acceleration(self.model))
 
     def in_bodies(self, motions: Float[Array, "m d"]) -> Float[Array, "nb d"]:
-        """Motions of the moving bodies in the common frame as those of all bodies, each in its own frame. The world has none."""
+        """Converts motions of the moving bodies in the common frame to motions of all bodies, each in its own frame.
+
+        Bodies welded to the world have zero motion.
+        """
         return self.frames.inverse_motion(gather_or_zero(motions, self.model.topology.carriers))
 
     def coordinates(self, joints: Sequence[str]) -> Float[Array, "k"]:
-        """The coordinates of joints with one degree of freedom, mimic joints included."""
+        """Returns the coordinates of joints with one degree of freedom, mimic joints included."""
         entries = [self._joint(joint)[0] for joint in joints]
         return gather(self.model.joint_configurations(self.q), np.array(entries, int))
 
     def speeds(self, joints: Sequence[str]) -> Float[Array, "k"]:
-        """The rates of those."""
+        """Returns the velocities of joints with one degree of freedom, mimic joints included."""
         entries = [self._joint(joint)[1] for joint in joints]
         return gather(self.model.joint_velocities(self.v), np.array(entries, int))
 
     def along(self, joints: Sequence[str], efforts: Float[Array, "k"]) -> Float[Array, "nv"]:
-        """The generalized force of efforts along the coordinates of joints with one degree of freedom."""
+        """Returns the generalized force of efforts along the coordinates of joints with one degree of freedom."""
         topology = self.model.topology
         columns = topology.v_column[np.array([self._joint(joint)[1] for joint in joints], int)]
         return from_columns(self.model, sum_rows(efforts, columns, topology.tree.size))
 
     def columns_in_bodies(self, joints: Sequence[str]) -> Float[Array, "k d"]:
-        """How a unit rate of each of those coordinates moves the body behind the joint, in the frame of that body."""
+        """Returns the motion of the body behind each joint per unit rate of its coordinate, in the frame of that body."""
         topology = self.model.topology
         columns = topology.v_column[np.array([self._joint(joint)[1] for joint in joints], int)]
         frames = self.frames.gather(np.array([topology.joint_index(joint) for joint in joints], int))
@@ -276,9 +280,10 @@ class Motion(Module):
     def resistance_along(
         self, joints: Sequence[str], coefficients: Float[Array, "k"], power: int = 2
     ) -> Float[Array, "nv"]:
-        """What coefficients of dampers (or springs) along those coordinates are along each degree of freedom by itself.
+        """Returns the damping (or stiffness) of each degree of freedom for coefficients along joint coordinates.
 
-        With `power` 1 what sizes of dry friction are: a joint that mimics counts by its ratio, not by the square.
+        Pass `power=1` for dry friction: a mimic joint then contributes by the absolute value of its ratio instead of its
+        square.
         """
         places, ratios = self.leading(joints)
         if len(self.model.topology.mimic_joints):
@@ -286,7 +291,7 @@ class Motion(Module):
         return sum_rows(coefficients, places, self.model.nv)
 
     def leading(self, joints: Sequence[str]) -> tuple[np.ndarray, Float[Array, "k"]]:
-        """The degree of freedom that each of those coordinates moves with, and its rate with that: not one for mimic joints."""
+        """Returns the degree of freedom of each coordinate, and the ratio of their rates, 1 except for mimic joints."""
         topology, model = self.model.topology, self.model
         places = np.array([self._joint(joint)[1] for joint in joints], int)
         if not len(topology.mimic_joints):
@@ -298,18 +303,18 @@ class Motion(Module):
         return leaders[places], gather(ratios, places)
 
     def _joint(self, joint: str) -> tuple[int, int]:
-        """Where the coordinate and the speed of a joint are among those of all joints."""
+        """Returns the indices of a joint's coordinate and velocity among those of all joints."""
         topology = self.model.topology
         body = topology.joint_index(joint)
         if (topology.joint_nq[body], topology.joint_nv[body]) != (1, 1):
             raise ValueError(
-                f"joint {joint!r} does not have one degree of freedom, and so no one coordinate: it has "
+                f"joint {joint!r} must have one degree of freedom to have a single coordinate, but it has "
                 f"{topology.joint_nv[body]}"
             )
         return int(topology.joint_q(body)[0]), int(topology.joint_v(body)[0])
 
     def bodies(self, indices: Sequence[int]) -> Bodies:
-        """Some of the bodies in maximal coordinates, about the origin of the first one's tree."""
+        """Returns some of the bodies in maximal coordinates, about the origin of the first one's tree."""
         order = np.asarray(indices, int)
         frames, carriers = self.frames.gather(order), self.model.topology.carriers[order]
         origins = gather_or_zero(self.common.origins, carriers)
@@ -317,7 +322,7 @@ class Motion(Module):
         return Bodies(Transform(frames.rotation, position), gather(self.twists, order), origins[0])
 
     def generalized_force(self, indices: Sequence[int], wrenches: Float[Array, "n d"]) -> Float[Array, "nv"]:
-        """`Σ Jᵀ f` of wrenches on some of the bodies, each in its body's own frame."""
+        """Returns the generalized force `Σ Jᵀ f` of wrenches on some of the bodies, each in its body's own frame."""
         topology, order = self.model.topology, np.asarray(indices, int)
         forces = self.frames.gather(order).force(wrenches)
         carriers = topology.carriers[order]

@@ -1,4 +1,4 @@
-"""Operational-space inertia: how bodies of a mechanism answer to forces on them (book §7.2)."""
+"""Operational-space inertia: the response of bodies of a mechanism to forces on them (book §7.2)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ def inverse_operational_inertia(
     points: Float[Array, "k 3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "rows rows"]:
-    """`Λ⁻¹ = J M⁻¹ Jᵀ`, J the Jacobians of the bodies stacked: the accelerations that unit forces on them cause (eq. 7.9).
+    """Returns `Λ⁻¹ = J M⁻¹ Jᵀ`, the accelerations of bodies under unit forces on them (eq. 7.9).
 
-    (6k, 6k) for k bodies, (6, 6) for one; symmetric, and singular where the bodies cannot move in all their directions.
-    O(n) for each of its columns.
+    J stacks the Jacobians of the bodies. The matrix is symmetric, and singular if the bodies cannot move in all directions. The
+    cost is O(n) for each column.
 
-    **Arguments**
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      bodies: A name or an index, or a sequence of them.
+      points: A point on each body, in its own frame, shape (k, 3); as for `jacobian`.
+      frame: As for `jacobian`.
 
-    - `bodies`: a name or an index, or a sequence of them.
-    - `points`: of each body, in its own frame; as for `jacobian`.
-    - `frame`: as for `jacobian`.
+    Returns:
+      The matrix, shape (6k, 6k) for k bodies, (6, 6) for one.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> answer = rbd.inverse_operational_inertia(model, q, "lower", frame="world_aligned")
@@ -45,7 +49,7 @@ def inverse_operational_inertia(
     """
     chosen = [bodies] if isinstance(bodies, str | int | np.integer) else list(bodies)
     if points is not None and len(points) != len(chosen):
-        raise ValueError(f"inverse_operational_inertia: {len(points)} points for {len(chosen)} bodies")
+        raise ValueError(f"inverse_operational_inertia: got {len(points)} points for {len(chosen)} bodies")
     at = [None] * len(chosen) if points is None else list(points)
     motion = Motion(model, q)
     rows = jnp.concatenate(
@@ -63,11 +67,17 @@ def operational_inertia(
     points: Float[Array, "k 3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "rows rows"]:
-    """Λ, the inverse of `inverse_operational_inertia`: the inertia that the bodies seem to have at these points
-    (eq. 7.12).
+    """Returns the operational-space inertia Λ of bodies at points, the inverse of `inverse_operational_inertia` (eq. 7.12).
 
-    Not finite where that is singular: in a straight arm, or for a body that has fewer than six degrees of freedom. For such a
-    body take the rows of the Jacobian that matter, and invert `J M⁻¹ Jᵀ` of those.
+    It is not finite if Λ⁻¹ is singular, as in a straight arm or for a body with fewer than six degrees of freedom. For such a
+    body, select rows of the Jacobian, and invert `J M⁻¹ Jᵀ` of these rows.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      bodies: A name or an index, or a sequence of them.
+      points: A point on each body, in its own frame, shape (k, 3); as for `jacobian`.
+      frame: As for `jacobian`.
 
     >>> builder = rbd.ModelBuilder()
     >>> _ = builder.add_body("ball", joint=rbd.joints.Free(), inertia=rbd.Inertia.sphere(mass=2.0, radius=0.1))

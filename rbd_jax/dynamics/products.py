@@ -1,7 +1,7 @@
-"""Products with the Jacobians of all bodies at once, O(n), and a solve with the inertia that they make (Sueda §2.10, §2.13).
+"""Products with the Jacobians of all bodies in O(n), and solves with the inertia formed by them (Sueda §2.10, §2.13).
 
-`J` stacks the Jacobians of the bodies (eqs. 2.14 and 2.16): it leads from generalized to maximal coordinates, and the equation of
-motion is (2.18). Nowhere is it formed.
+`J` stacks the Jacobians of the bodies (eqs. 2.14 and 2.16). It maps generalized to maximal coordinates, and the equation of
+motion is (2.18). J is never formed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ from .motion import Motion
 def jacobian_product(
     model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """`J dv` of every body (algorithm 5): its velocity, where no joint moves by itself.
+    """Returns `J dv` of every body (algorithm 5), which is its velocity if no joint is rheonomic.
 
-    By default in the world's axes about the world's origin; `frame` as for `body_velocities`.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      dv: Velocity, shape (nv,).
+      frame: As for `body_velocities`; by default the world's axes about the world's origin.
 
     >>> model, q, dv = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.jacobian_product(model, q, dv, "body"))
@@ -57,9 +61,14 @@ def jacobian_derivative_product(
     dv: Float[Array, "nv"],
     frame: Frame = "world",
 ) -> Float[Array, "nb 6"]:
-    """`J̇ dv` of every body while the model moves at `v` (algorithm 5).
+    """Returns `J̇ dv` of every body while the model moves at `v` (algorithm 5).
 
-    By default in the world's axes about the world's origin; `frame` as for `body_velocities`.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      dv: The vector multiplied by J̇, shape (nv,).
+      frame: As for `body_velocities`; by default the world's axes about the world's origin.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.jacobian_derivative_product(model, q, v, v))
@@ -76,7 +85,7 @@ def jacobian_derivative_product(
     if frame != "world_aligned":
         return seen
     origins, turned = (express_by_body(motion, x, frame) for x in (motion.velocities, moved))
-    moving = cross(origins[:, 3:], turned[:, :3])  # the reference point moves while the axes stay
+    moving = cross(origins[:, 3:], turned[:, :3])  # the reference point moves, the axes are constant
     return seen - jnp.concatenate([jnp.zeros_like(moving), moving], axis=1)
 
 
@@ -84,10 +93,14 @@ def jacobian_derivative_product(
 def jacobian_transposed_product(
     model: Model, q: Float[Array, "nq"], wrenches: Float[Array, "nb 6"], frame: Frame = "world"
 ) -> Float[Array, "nv"]:
-    """`Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6).
+    """Returns `Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6).
 
-    By default the wrenches are in the world's axes about the world's origin. `frame`: `"world_aligned"` for the world's axes
-    about the body's origin, `"body"` for the body's axes about that.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      wrenches: One wrench per body, shape (nb, 6).
+      frame: The frame of the wrenches. `"world"`: world's axes about the world's origin; `"world_aligned"`: world's axes
+        about the body's origin; `"body"`: body's axes about the body's origin.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> wrenches = jnp.zeros((model.nb, 6)).at[model.body_index("lower"), 3].set(1.0)  # along the body's x, at its origin
@@ -98,14 +111,14 @@ def jacobian_transposed_product(
 
 
 def bodies_moved(motion: Motion, dv: Float[Array, "nv"], frame: Frame) -> Float[Array, "nb 6"]:
-    """`jacobian_product` of a model in motion."""
+    """Computes `jacobian_product` for a model in motion."""
     model = motion.model
     moved = model.topology.tree.path_sum(motion.common.subspace * to_columns(model, dv)[:, None])
     return express_by_body(motion, gather(moved, model.topology.last_column), frame)
 
 
 def bodies_pushed(motion: Motion, wrenches: Float[Array, "nb 6"], frame: Frame) -> Float[Array, "nv"]:
-    """`jacobian_transposed_product` of a model in motion."""
+    """Computes `jacobian_transposed_product` for a model in motion."""
     if frame == "body":
         wrenches = motion.frames.force(wrenches)
     elif frame == "world_aligned":
@@ -124,15 +137,18 @@ def solve_augmented_mass_matrix(
     joint_terms: Float[Array, "nv"],
     body_terms: Float[Array, "nb 6 6"],
 ) -> Float[Array, "nv *k"]:
-    """`(M + diag(joint_terms) + Jᵀ blkdiag(body_terms) J)⁻¹ rhs`, O(n) for each column (algorithm 10).
+    """Returns `(M + diag(joint_terms) + Jᵀ blkdiag(body_terms) J)⁻¹ rhs`, O(n) for each column (algorithm 10).
 
-    With `h D - h² K` of joints and bodies it is the matrix of the linearly implicit Euler scheme, or a preconditioner for
-    it where forces couple joints or bodies that the blocks leave out.
+    With `h D - h² K` of joints and bodies as terms, it is the matrix of the linearly implicit Euler scheme. If forces couple
+    joints or bodies outside of these blocks, it is a preconditioner for that matrix.
 
-    **Arguments**
-
-    - `joint_terms`: for each degree of freedom.
-    - `body_terms`: symmetric, for each body in its own frame; those of bodies welded to the world do nothing.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      rhs: A vector or matrix, shape (nv,) or (nv, k).
+      joint_terms: One term per degree of freedom, shape (nv,).
+      body_terms: Symmetric, for each body in its own frame, shape (nb, 6, 6); terms of bodies welded to the world have no
+        effect.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> stiffer = jnp.array([10.0, 10.0]), jnp.zeros((model.nb, 6, 6))
@@ -143,7 +159,7 @@ def solve_augmented_mass_matrix(
 
 
 def _run(rhs, motion: Motion, joint_terms, body_terms):
-    """The solution, and how to solve again."""
+    """Returns the solution, and a callable that solves again."""
     model, stiffer = motion.model, motion.model.armature + joint_terms
     if len(model.topology.mimic_joints):
         motion = motion.computed("common", "frames")
@@ -159,7 +175,7 @@ def _run(rhs, motion: Motion, joint_terms, body_terms):
 
 
 def _about_moving_bodies(motion: Motion, body_terms):
-    """Matrices of the bodies as those of the moving bodies, about the moving bodies' origins and in the world's axes."""
+    """Sums matrices of the bodies over the moving bodies, about the moving bodies' origins and in the world's axes."""
     carriers = motion.model.topology.carriers
     arms = motion.frames.position - gather_or_zero(motion.common.placements.position, carriers)
     seen = Transform(motion.frames.rotation, arms).inverse().motion_matrix
@@ -168,7 +184,7 @@ def _about_moving_bodies(motion: Motion, body_terms):
 
 
 def _augmented_force(x, motion: Motion, joint_terms, body_terms):
-    """The augmented matrix times x, by its definition."""
+    """Returns the augmented matrix times x, by its definition."""
     motion = motion.computed("common", "frames", "inertias")
     if x.ndim == 2:
         one = lambda column: _augmented_force(column, motion, joint_terms, body_terms)

@@ -1,4 +1,4 @@
-"""Rays into the shapes of a model: how far it is to the nearest one."""
+"""Ray casting: distances along rays to the nearest shape of a model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .sites import fixed_frames
 
 
 def rays_of_a_model(function: str, model, name: str, value) -> Array:
-    """Points or directions, a row for each ray."""
-    array = as_array(function, name, value, "an array of vectors, a row for each ray")
+    """Checks points or directions, one row per ray."""
+    array = as_array(function, name, value, "an array of vectors, one row per ray")
     if array.ndim != 2 or array.shape[1] != 3:
-        raise ValueError(f"{function}: {name} has shape {array.shape}; of k rays it is (k, 3)")
+        raise ValueError(f"{function}: {name} has shape {array.shape}, but k rays require (k, 3)")
     return array
 
 
@@ -30,10 +30,19 @@ def rays_of_a_model(function: str, model, name: str, value) -> Array:
 def ray_distances(
     model: Model, q: Float[Array, "nq"], origins: Float[Array, "k 3"], directions: Float[Array, "n 3"]
 ) -> Float[Array, "k"]:
-    """How far it is along rays in the world to the nearest shape that is seen, infinite where a ray meets none.
+    """Returns the distance along each world ray to the nearest visible shape, infinite for a ray without intersection.
 
-    Directions may have any length but zero. Shapes whose colour has no opacity are not seen, planes are from above alone, and
-    from inside a shape the ray meets where it leaves.
+    Shapes with an opacity of zero are invisible. Planes are visible from above only. A ray that starts inside a shape hits the
+    shape where it leaves it.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      origins: Start points of the rays in the world, shape (k, 3).
+      directions: Directions of the rays in the world, of any nonzero length, shape (k, 3).
+
+    Returns:
+      The distances, shape (k,).
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Shape("floor", "world", rbd.shapes.Plane()))
     >>> print(rbd.ray_distances(model, jnp.zeros(2), jnp.array([[3.0, 0.0, 1.0]]), jnp.array([[0.0, 0.6, -0.8]])))
@@ -41,7 +50,7 @@ def ray_distances(
     """
     if origins.shape != directions.shape:
         raise ValueError(
-            f"ray_distances: origins has shape {origins.shape} and directions {directions.shape}; there is one of each for a ray"
+            f"ray_distances: origins has shape {origins.shape} and directions {directions.shape}; pass one of each per ray"
         )
     square = jnp.sum(directions**2, axis=1, keepdims=True)
     unit = directions / jnp.sqrt(jnp.where(square > 0, square, 1))
@@ -51,7 +60,7 @@ def ray_distances(
 
 
 def shapes_of(model: Model) -> tuple[Shape, ...]:
-    """The shapes of a model, in their order."""
+    """Returns the shapes of a model, in their order."""
     return model.shapes  # pyright: ignore[reportReturnType]
 
 
@@ -61,9 +70,9 @@ def nearest_shapes(
     directions: Float[Array, "k 3"],
     seen: Bool[np.ndarray, "k shapes"],
 ) -> Float[Array, "k"]:
-    """How far it is along rays in the world to the nearest of the shapes that each of them sees.
+    """Returns the distance along each world ray to the nearest shape that is visible to this ray.
 
-    Shapes of the same kind are met by all rays in one expression.
+    All rays are intersected with all shapes of the same kind in one expression.
     """
     shapes = shapes_of(motion.model)
     frames = fixed_frames(motion, shapes).world_frames
@@ -79,7 +88,7 @@ def nearest_shapes(
 
 
 def _of_one_kind(shapes: Sequence[Shape], rows: np.ndarray) -> list[tuple[list[int], Geometry]]:
-    """Which of the shapes have a geometry of the same kind, and these stacked."""
+    """Groups shapes by the kind of their geometry, and stacks the geometries of each group."""
     kinds: dict[object, list[int]] = {}
     for row in rows.tolist():
         leaves, structure = jax.tree.flatten(shapes[row].geometry)

@@ -1,7 +1,7 @@
 """The equations of motion as linear functions of the inertia parameters: `tau = Y(q, v, a) θ`, for identification.
 
-θ is `model.inertias.parameters.reshape(-1)`: ten numbers for each body, `m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`, about its
-own origin in its own axes.
+θ is `model.inertias.parameters.reshape(-1)`: ten parameters per body, `m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`, about the
+body's own origin in its own axes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,16 @@ from .motion import Motion
 def inverse_dynamics_regressor(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"]
 ) -> Float[Array, "nv parameters"]:
-    """Y with `Y θ = inverse_dynamics(model, q, v, a)`, up to what the armature adds: (nv, 10 nb).
+    """Returns Y with `Y θ = inverse_dynamics(model, q, v, a)`, without the contribution of the armature: (nv, 10 nb).
 
-    Of each body, `f = I a + v ×* I v` is linear in its parameters; what the degrees of freedom that carry it feel is `Sᵀ f`.
+    The force `f = I a + v ×* I v` on each body is linear in its parameters. The degrees of freedom that carry the body transmit
+    `Sᵀ f`.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
 
     >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.ones(2)
     >>> parameters = model.inertias.parameters.reshape(-1)
@@ -43,7 +50,12 @@ def inverse_dynamics_regressor(
 def momentum_regressor(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Float[Array, "6 parameters"]:
-    """Y with `Y θ = momentum(model, q, v)`: (6, 10 nb).
+    """Returns Y with `Y θ = momentum(model, q, v)`: (6, 10 nb).
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.momentum_regressor(model, q, v) @ model.inertias.parameters.reshape(-1))
@@ -58,7 +70,12 @@ def momentum_regressor(
 def kinetic_energy_regressor(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Float[Array, "parameters"]:
-    """y with `y · θ = kinetic_energy(model, q, v)`, up to what the armature adds: (10 nb,).
+    """Returns y with `y · θ = kinetic_energy(model, q, v)`, without the contribution of the armature: (10 nb,).
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> y = rbd.kinetic_energy_regressor(model, q, v)
@@ -71,7 +88,7 @@ def kinetic_energy_regressor(
 
 @takes(q=configuration)
 def potential_energy_regressor(model: Model, q: Float[Array, "nq"]) -> Float[Array, "parameters"]:
-    """y with `y · θ = potential_energy(model, q)`: `-g · (m p + R m c)` of each body: (10 nb,).
+    """Returns y with `y · θ = potential_energy(model, q)`, which is `-g · (m p + R m c)` for each body: (10 nb,).
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> y = rbd.potential_energy_regressor(model, q)
@@ -87,7 +104,7 @@ def potential_energy_regressor(model: Model, q: Float[Array, "nq"]) -> Float[Arr
 
 
 def momentum_matrix(velocity: Float[Array, "*b 6"]) -> Float[Array, "*b 6 10"]:
-    """P with `P θ = I v`, of one body: its momentum is linear in its parameters."""
+    """Returns P with `P θ = I v` for one body: its momentum is linear in its parameters."""
     x, y, z = (velocity[..., i] for i in range(3))
     o = jnp.zeros_like(x)
     turning = matrix([[x, y, o, z, o, o], [o, x, y, o, z, o], [o, o, o, x, y, z]])
@@ -98,18 +115,18 @@ def momentum_matrix(velocity: Float[Array, "*b 6"]) -> Float[Array, "*b 6 10"]:
 
 
 def _origins(motion: Motion) -> Float[Array, "nb 3"]:
-    """The origin of the common frame of each body's tree, in the world."""
+    """Returns the origin of the common frame of each body's tree, in the world."""
     return gather_or_zero(motion.common.origins, motion.model.topology.carriers)
 
 
 def _in_common(motion: Motion, forces: Float[Array, "nb 6 10"]) -> Float[Array, "nb 10 6"]:
-    """Force vectors given in the frame of each body, one in each column, in the common frame, one in each row."""
+    """Converts forces from columns in the frame of each body to rows in the common frame."""
     frames = Transform(motion.frames.rotation[:, None], motion.frames.position[:, None])
     return frames.force(transpose(forces))
 
 
 def _felt(motion: Motion, forces: Float[Array, "nb 10 6"]) -> Float[Array, "n nb 10"]:
-    """`Sᵀ f` for the columns that carry each body, zero for the others."""
+    """Returns `Sᵀ f` for the columns that carry each body, zero for the others."""
     topology = motion.model.topology
     carrying = topology.tree.supports[topology.last_column]
     carrying = np.concatenate([carrying, np.zeros((1, topology.tree.size), bool)])[topology.carriers]

@@ -1,4 +1,4 @@
-"""Frames of sites and shapes on bodies: where they are, how they move, and what forces there do."""
+"""Frames of sites and shapes on bodies: positions, velocities, and the effect of forces at them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .jacobians import body_jacobian
 from .motion import Motion
 
 
-#: What a vector at a site is expressed in: the site's own axes, or the world's; about the site's origin in both.
+#: The axes of a vector at a site: the site's own axes, or the world's; about the site's origin in both cases.
 SiteFrame = Literal["world_aligned", "site"]
 
 
 def site_frame(function: str, model, name: str, value) -> str:
-    """One of the frames for vectors at sites."""
+    """Checks the name of a frame for vectors at sites."""
     return choice(function, name, value, ("world_aligned", "site"))
 
 
 def site_name(function: str, model, name: str, value) -> str:
-    """The name of a site that the model has."""
+    """Checks the name of a site of the model."""
     try:
         return model.named("site", value).name
     except (UnknownNameError, TypeError) as error:
@@ -41,7 +41,7 @@ def site_name(function: str, model, name: str, value) -> str:
 
 @takes(q=configuration)
 def site_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
-    """The frame of every site, in the world, in the order of `model.sites`: a `Transform` with a leading axis.
+    """Returns the world frame of every site, in the order of `model.sites`, as a `Transform` with a leading axis.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0, 0, -1)))
     >>> print(rbd.site_frames(model, jnp.array([0.5, 1.0])).position)
@@ -52,7 +52,7 @@ def site_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
 
 @takes(q=configuration)
 def shape_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
-    """The frame of every shape, in the world, in the order of `model.shapes`: a `Transform` with a leading axis.
+    """Returns the world frame of every shape, in the order of `model.shapes`, as a `Transform` with a leading axis.
 
     >>> ball = rbd.Shape("bob", "lower", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> model = rbd.attach(rbd.load("double_pendulum"), ball)
@@ -66,7 +66,13 @@ def shape_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
 def site_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: SiteFrame = "world_aligned"
 ) -> Float[Array, "sites 6"]:
-    """The spatial velocity `[ω; v]` of every site about its own origin, in the world's axes or (`"site"`) in its own.
+    """Returns the spatial velocity `[ω; v]` of every site about its own origin.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      frame: `"world_aligned"` for the world's axes, `"site"` for the site's own.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0, 0, -1)))
     >>> print(rbd.site_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
@@ -80,7 +86,13 @@ def site_velocities(
 def site_jacobian(
     model: Model, q: Float[Array, "nq"], site: str, frame: SiteFrame = "world_aligned"
 ) -> Float[Array, "6 nv"]:
-    """J with `J v` the velocity of a site as `site_velocities` has it. `Jᵀ` takes a force at the site to joint forces.
+    """Returns J with `J v` the velocity of a site, as in `site_velocities`; `Jᵀ` maps a force at the site to joint forces.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      site: Name of the site.
+      frame: `"world_aligned"` for the world's axes, `"site"` for the site's own.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0, 0, -1)))
     >>> print(rbd.site_jacobian(model, jnp.array([0.5, 1.0]), "tip")[3:])
@@ -100,9 +112,9 @@ def site_jacobian(
 
 
 def fixed_frames(motion: Motion, things: Sequence[Attached]) -> Bodies:
-    """The frames that things have on bodies, one after the other, as bodies that move along: a row for each frame.
+    """Returns the frames that objects have on bodies as moving bodies, in order, with one row per frame.
 
-    Twists are in the axes of the frame, about its origin. The world's frames stay.
+    Twists are in the axes of the frame, about its origin. Frames on the world are constant.
     """
     bodies = [body for thing in things for body in thing.bodies]
     placements = [thing.frames for thing in things if thing.bodies]
@@ -111,7 +123,7 @@ def fixed_frames(motion: Motion, things: Sequence[Attached]) -> Bodies:
 
 
 def frames_on(motion: Motion, bodies: Sequence[str], placements: Transform) -> Bodies:
-    """Frames placed on bodies or on the world, as bodies that move along: a row for each (see `fixed_frames`)."""
+    """Returns frames placed on bodies or on the world as moving bodies, with one row per frame (see `fixed_frames`)."""
     carriers = list(dict.fromkeys(body for body in bodies if body != "world"))
     known = (
         motion.bodies([motion.model.topology.body_index(body) for body in carriers])
@@ -130,7 +142,7 @@ def frames_on(motion: Motion, bodies: Sequence[str], placements: Transform) -> B
 def generalized_force_at(
     motion: Motion, things: Sequence[Attached], wrenches: Float[Array, "k 6"]
 ) -> Float[Array, "nv"]:
-    """`Σ Jᵀ f` of a wrench at each of the frames that things have on bodies, each in the axes of its frame."""
+    """Returns `Σ Jᵀ f` for a wrench at each of the frames that objects have on bodies, in the axes of that frame."""
     indices, own = _on_bodies(motion.model, things, wrenches)
     return motion.generalized_force(indices, own) if indices else jnp.zeros_like(motion.v)
 
@@ -138,7 +150,7 @@ def generalized_force_at(
 def body_wrenches_at(
     motion: Motion, things: Sequence[Attached], wrenches: Float[Array, "k 6"]
 ) -> Float[Array, "nb 6"]:
-    """The wrench on every body of wrenches at the frames that things have on them, each in its own frame."""
+    """Sums wrenches at the frames that objects have on bodies to one wrench per body, in the body's own frame."""
     indices, own = _on_bodies(motion.model, things, wrenches)
     if not indices:
         return jnp.zeros((motion.model.nb, 6), motion.q.dtype)
@@ -146,7 +158,7 @@ def body_wrenches_at(
 
 
 def _on_bodies(model: Model, things: Sequence[Attached], wrenches: Float[Array, "k 6"]):
-    """Which bodies wrenches are on, the world left out, and what they are in the frames of those."""
+    """Returns the bodies of the wrenches, without the world, and the wrenches in the frames of these bodies."""
     bodies = [body for thing in things for body in thing.bodies]
     rows = np.array([row for row, body in enumerate(bodies) if body != "world"], int)
     if not len(rows):
@@ -164,5 +176,5 @@ def _none(motion: Motion) -> Bodies:
 
 
 def _world_aligned(frames: Transform) -> Transform:
-    """The axes of frames, without their positions."""
+    """Returns the axes of frames, without their positions."""
     return Transform(frames.rotation, jnp.zeros_like(frames.position))

@@ -1,6 +1,6 @@
-"""Models from files, and into files.
+"""Limits on the files that models are loaded from.
 
-- `Limits`: how large a file may be that a model is read from
+- `Limits`: the maximum size of a file
 """
 
 __all__ = ["Limits"]
@@ -10,7 +10,7 @@ from .._core.deprecation import at_the_top
 from .limits import Limits as Limits
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top-level package `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

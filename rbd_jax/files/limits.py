@@ -1,4 +1,4 @@
-"""How large a file may be that a model is read from."""
+"""Limits on the size of the files that models are loaded from."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .._core.errors import ModelError
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a file may be that a model is read from: what is larger is refused, before it takes time and memory.
+    """The maximum size of a file. Larger files are refused before they take time and memory.
 
-    Real robots have up to ten thousand elements. Raise what a larger one needs: `load_urdf(path, limits=Limits(elements=10**7))`.
+    Files of real robots have up to ten thousand elements. Raise a limit for larger files:
+    `load_urdf(path, limits=Limits(elements=10**7))`.
 
     - `size`: bytes of the file.
-    - `elements`: elements of its XML; of MJCF also as many as `<replicate>`, `<composite>` and `<flexcomp>` make of them.
-    - `depth`: elements within elements.
-    - `pixels`: of the textures that an MJCF file has made, together.
-    - `seconds`, `memory`: what MuJoCo may take to compile an MJCF file that is untrusted, in seconds and bytes.
+    - `elements`: XML elements; in MJCF also the elements that `<replicate>`, `<composite>` and `<flexcomp>` generate.
+    - `depth`: nesting depth of elements.
+    - `pixels`: total pixels of the textures that an MJCF file generates.
+    - `seconds`, `memory`: time in seconds and memory in bytes that MuJoCo may take to compile an untrusted MJCF file.
 
     >>> rbd.load_urdf("<robot name='box'><link name='box'/></robot>", limits=rbd.files.Limits(elements=2))
     box: 1 bodies, nq = 0, nv = 0
@@ -38,7 +39,7 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-                raise ValueError(f"Limits: {field.name} is {value!r}; it is a positive number")
+                raise ValueError(f"Limits: {field.name} must be a positive number, got {value!r}")
 
     def check_elements(self, count: int) -> None:
         if count > self.elements:
@@ -55,30 +56,30 @@ class Limits:
     def check_size(self, size: int) -> None:
         if size > self.size:
             raise ModelError(
-                f"it has {_megabytes(size)}, and up to {_megabytes(self.size)} are read; if it is meant to, read it with "
+                f"it has {_megabytes(size)}, more than the limit of {_megabytes(self.size)}. To allow it, load it with "
                 f"limits=rbd.files.Limits(size={size})"
             )
 
     def _too_many(self, what: str, limit: str) -> ModelError:
         most = getattr(self, limit)
         return ModelError(
-            f"it has more than {most:,} {what}; if it is meant to, read it with limits=rbd.files.Limits({limit}=...)"
+            f"it has more than {most:,} {what}. To allow them, load it with limits=rbd.files.Limits({limit}=...)"
         )
 
 
-#: Those of files that nothing is said of.
+#: The default limits.
 USUAL = Limits()
 
 
 def read_file(path: Path, limits: Limits) -> bytes:
-    """The content of a file, of a real one: others may never end, or wait for ever."""
-    # Without O_NONBLOCK the opening of a pipe waits for one that writes to it.
+    """Returns the content of a regular file. Pipes, sockets and devices are refused, since reading them may block forever."""
+    # Without O_NONBLOCK, opening a pipe blocks until another process writes to it.
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         found = os.fstat(file.fileno())
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError
         if not stat.S_ISREG(found.st_mode):
-            raise ModelError("it is no file but a pipe, a socket or a device; save what it gives to a file")
+            raise ModelError("it is a pipe, a socket or a device; save its content to a file")
         limits.check_size(found.st_size)
         content = file.read(found.st_size + 1)
     limits.check_size(len(content))

@@ -1,4 +1,4 @@
-"""Rigid placements and rotations in NumPy: JAX takes a hundred times as long for a few numbers."""
+"""Poses and rotations in NumPy, which is a hundred times faster than JAX for a few numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..spatial.transform import Transform
 from .xml import Element
 
 
-#: Beyond so many radians rounding turns a frame by more than 1e-8 rad.
+#: Angle in rad above which rounding rotates a frame by more than 1e-8 rad.
 LARGEST_ANGLE = 1e8
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A frame placed in another."""
+    """The pose of a frame in another frame."""
 
     rotation: np.ndarray
     position: np.ndarray
@@ -42,7 +42,7 @@ class Placement:
 
 
 def origin(owner: Element | None) -> Placement:
-    """Where its `<origin>` puts an element of a URDF."""
+    """Returns the pose in the `<origin>` of a URDF element."""
     element = None if owner is None else owner.child("origin")
     if element is None:
         return Placement.identity()
@@ -52,10 +52,10 @@ def origin(owner: Element | None) -> Placement:
 
 
 def rotation_of_angles(element: Element, rpy) -> np.ndarray:
-    """`Rz(yaw) Ry(pitch) Rx(roll)`, as an element says them."""
+    """Returns `Rz(yaw) Ry(pitch) Rx(roll)`; the element is for messages."""
     if np.max(np.abs(rpy)) > LARGEST_ANGLE:
         raise ModelError(
-            f"{element}: an angle of {np.max(np.abs(rpy)):g} rad is so large that nothing is left of its place on the circle; "
+            f"{element}: an angle of {np.max(np.abs(rpy)):g} rad is too large for its floating-point precision; "
             "a full turn is 6.283 rad"
         )
     (cr, cp, cy), (sr, sp, sy) = np.cos(rpy).tolist(), np.sin(rpy).tolist()
@@ -69,7 +69,7 @@ def rotation_of_angles(element: Element, rpy) -> np.ndarray:
 
 
 def rotation_matrix(quaternion) -> np.ndarray:
-    """The matrix of a quaternion `(w, x, y, z)` of any length."""
+    """Returns the rotation matrix of a quaternion `(w, x, y, z)` of any norm."""
     w, x, y, z = np.asarray(quaternion) / np.linalg.norm(quaternion)
     return np.array(
         [
@@ -81,7 +81,10 @@ def rotation_matrix(quaternion) -> np.ndarray:
 
 
 def quaternion(rotation) -> np.ndarray:
-    """The unit quaternion `(w, x, y, z)` of a matrix, w not negative; by the largest of the four, so exact everywhere."""
+    """Returns the unit quaternion `(w, x, y, z)` of a matrix, with w >= 0.
+
+    Divides by the largest of the four components, so it is accurate for all rotations.
+    """
     r = np.asarray(rotation, float)
     trace = np.trace(r)
     squares = np.array([trace, *(2 * np.diag(r) - trace)])

@@ -1,4 +1,4 @@
-"""Where the files are that a robot's file names: meshes, by paths and by packages of ROS."""
+"""Finds the files that a robot description refers to: meshes, by paths and by ROS packages."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from urllib.parse import unquote
 from .._core.errors import ModelError
 
 
-#: What is in front of the name of a package.
+#: Prefixes of package names.
 PACKAGES = ("package://", "model://")
 
-#: Where ROS and Gazebo are told the folders of packages.
+#: Environment variables with the package folders of ROS and Gazebo.
 ENVIRONMENT = ("ROS_PACKAGE_PATH", "GZ_SIM_RESOURCE_PATH")
 
 
 class Resources:
-    """Finds the files that a file names.
+    """Finds the files that a robot description refers to.
 
-    `package://name/path` is looked for in the packages' folders that are given, in those of ROS_PACKAGE_PATH and
-    GZ_SIM_RESOURCE_PATH, and in the folders above the file: below a folder that has one called `name`, or in one that is called
-    so itself. Other paths are from the folder of the file.
+    `package://name/path` is searched in the given package folders, then in those of ROS_PACKAGE_PATH and
+    GZ_SIM_RESOURCE_PATH, then in the folders above the file. In each of these, the package is a subfolder called `name`, or
+    the folder itself if it has that name. Other paths are relative to the folder of the file.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Resources:
         given = [Path(place) for place in package_dirs]
         for place in given:
             if not place.is_dir():
-                raise ModelError(f"{function}: package_dirs has {str(place)!r}, which is no directory")
+                raise ModelError(f"{function}: package_dirs has {str(place)!r}, which is not a directory")
         self.folder = Path.cwd() if source is None else Path(source).absolute().parent
         paths = (path for name in ENVIRONMENT for path in os.environ.get(name, "").split(os.pathsep))
         known = [Path(path) for path in paths if path]
@@ -42,7 +42,7 @@ class Resources:
         self._packages: dict[str, list[Path]] = {}
 
     def find(self, name: str) -> str:
-        """The path of a file by the name that it is given; the name itself where there is none."""
+        """Returns the path of a file by its name in the description, or the name itself if no such file exists."""
         for scheme in PACKAGES:
             if name.startswith(scheme):
                 package, _, rest = name.removeprefix(scheme).lstrip("/").partition("/")
@@ -52,7 +52,7 @@ class Resources:
         return str(self.folder / path) if "://" not in path else name
 
     def _roots(self, package: str) -> list[Path]:
-        """The folders of a package."""
+        """Returns the folders of a package."""
         if package not in self._packages:
             below = [place / package for place in self._places if package]
             own = [place for place in self._places if place.name == package]

@@ -1,7 +1,7 @@
-"""Reading SDF (SDFormat 1.4 to 1.12), the XML of Gazebo, as far as it describes trees.
+"""Reads SDF (SDFormat 1.4 to 1.12), the XML format of Gazebo, for models that are trees.
 
-Every link, joint and model of an SDF file is a frame, and so is every `<frame>`; a pose is relative to one of them. They are
-gathered first, and each is placed in the world when it is asked for. Then links are hung on each other as in any tree.
+Each link, joint, model and `<frame>` of an SDF file is a frame, and each pose is relative to one of them. All frames are
+collected first, and their poses in the world are computed on demand. Then the links are assembled into a tree.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from .words import SDF, report_words
 from .xml import Element, parse, read, telling
 
 
-#: The types of SDF joints that are read, with how many axes each has.
+#: The supported types of SDF joints, with their numbers of axes.
 AXES = {
     "revolute": 1, "continuous": 1, "prismatic": 1, "screw": 1, "fixed": 0, "ball": 0, "universal": 2, "revolute2": 2,
 }  # fmt: skip
 
-#: MuJoCo's shapes have 31 bits to say what they touch; one is for all that touch themselves.
+#: Number of contact bits for models without self-collision. MuJoCo's shapes have 31 bits; one is for all other models.
 BITS = 30
 
-#: From this size on a limit is none; older files say it so.
+#: Size from which a limit means no limit, as in older files.
 NO_LIMIT = 1e16
 
-#: Anchors that are no farther than this from a link's origin (in metres) are there: what rounding leaves of poses.
+#: Anchors within this distance (in m) of a link's origin count as at the origin, to absorb rounding errors of poses.
 AT_ORIGIN = 1e-12
 
-#: What has no effect, where it is found: in models, links and joints.
+#: Elements without effect, by their parent.
 WITHOUT_EFFECT = {
     "world": ("actor", "state", "plugin", "wind", "road"),
     "model": ("plugin", "gripper"),
@@ -76,38 +76,44 @@ def load_sdf(
     package_dirs: str | Path | Iterable[str | Path] = (),
     limits: Limits = USUAL,
 ) -> Model:
-    """The model that an SDF file describes, which must be a tree.
+    """Returns the model that an SDF file describes, which must be a tree.
 
-    **Arguments**
+    The model has one body for each link and one joint for each joint, with the same names and the link's frame. Names in
+    nested models are prefixed with the model's name (`arm::hand`), and so are those of the models in a world with several
+    models. Bodies are in depth-first order.
 
-    - `path_or_xml`: a file, or the text of one.
-    - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
-    - `strict`: whether what has no effect here, inertias that no real body can have, and shapes that are none, are errors or one
-      warning each.
-    - `gravity`: in the world; by default what the file says, (0, 0, -9.8) for a `<world>` that says nothing, and
-      (0, 0, -9.81) for a model alone.
-    - `package_dirs`: folders in which the models of `model://` and the packages of `package://` are looked for, before
-      GZ_SIM_RESOURCE_PATH, ROS_PACKAGE_PATH and the folders above the file.
-    - `limits`: how large the file may be.
+    - Links without a parent joint float, as SDF defines, by a `Free` joint `root_joint` (`link:root_joint` if there are
+      several). In `neutral` they have the pose of the file. Links of a `<static>` model are welded to the world.
+    - A joint that rotates about a point away from its link's origin has a massless body `link:joint` at that point. The link
+      is welded to that body by a joint with the name of the link.
+    - `revolute`, `continuous`, `prismatic`, `screw`, `fixed`, `ball` and `universal` joints become the corresponding joints
+      of this library. The two rotations of a `revolute2` are a `Composite`.
 
-    **Returns**
+    As SDF prescribes, axes are in the joint's frame or in the frame that `expressed_in` names. Before version 1.7 they are
+    in the model's frame with `<use_parent_model_frame>`, and before 1.5 always. A link without `<inertial>` has 1 kg and
+    moments of 1 kg m².
+    Damping, friction, springs, limits and `<mimic>` of axes are read, and the `<max_step_size>` of a world's physics becomes
+    the timestep.
+    `<visual>` and `<collision>` become shapes in the groups 2 and 3, called `link:name`. The shapes of a model collide with
+    those of other models, and with each other if the model has `<self_collide>`.
+    Other elements that could move the links are reported in one `ModelWarning`. A `gearbox` and an `<include>` are refused.
 
-    A model with a body for each link and a joint for each joint, of the same names and with the link's frame. Names of nested
-    models have theirs in front (`arm::hand`); so do those of the models of a world with several. Bodies are depth first.
+    Args:
+      path_or_xml: Path of a file, or the XML text.
+      lock: Joints to weld: names of joints, which are locked at zero, or `{name: q}`.
+      strict: If True, elements without effect, physically inconsistent inertias and invalid shapes raise a `ModelError`.
+        Otherwise each kind of fault causes one `ModelWarning`.
+      gravity: Gravity in the world frame. By default the gravity of the file, (0, 0, -9.8) for a `<world>` without gravity,
+        and (0, 0, -9.81) for a model alone.
+      package_dirs: Folders to search for the models of `model://` and the packages of `package://`. They precede
+        GZ_SIM_RESOURCE_PATH, ROS_PACKAGE_PATH and the folders above the file.
+      limits: Limits on the size of the file.
 
-    - Links that no joint hangs float, as SDF has it: by a `Free` joint `root_joint` (`link:root_joint` where there are several).
-      In `neutral` they are where the file puts them. Links of a `<static>` model are welded to the world.
-    - A joint that turns about a point beside its link's origin has a body without mass `link:joint` at that point, and the link
-      is welded to it, by a joint called like the link.
-    - `revolute`, `continuous`, `prismatic`, `screw`, `fixed`, `ball` and `universal` joints are what they are called here;
-      the two turns of a `revolute2` are a `Composite`.
+    Returns:
+      The `Model`.
 
-    As SDF prescribes: axes are given in the joint's frame, or in that which `expressed_in` names (before 1.7 in the model's with
-    `<use_parent_model_frame>`, and before 1.5 always); a link without `<inertial>` has 1 kg and moments of 1 kg m².
-    Damping, friction, springs, limits and `<mimic>` of axes are read, and the `<max_step_size>` of a world's physics as its
-    timestep. `<visual>` and `<collision>` are shapes, in the groups 2 and 3, called `link:name`; a model's touch those of other
-    models, and each other if it says `<self_collide>`. What else could move the links is told in one `ModelWarning`; a `gearbox`
-    and an `<include>` are refused.
+    Raises:
+      ModelError: If the file is missing, malformed, too large or not a tree, or if `strict` and something is unsupported.
 
     >>> links = '<link name="base"/><link name="tip"><pose>0 0 1 0 0 0</pose></link>'
     >>> ends = '<parent>base</parent><child>tip</child><axis><xyz>0 1 0</xyz></axis>'
@@ -141,17 +147,18 @@ def load_sdf(
 def _report(name: str, unsupported: list[str], strict: bool) -> None:
     if not unsupported:
         return
-    message = f"model {name!r} leaves out what has no effect here: {'; '.join(unsupported)}"
+    message = f"model {name!r} leaves out unsupported elements: {'; '.join(unsupported)}"
     if strict:
-        raise ModelError(f"{message}. Remove it, or load with strict=False and the model moves without")
-    warnings.warn(f"{message}. The model moves without", ModelWarning, stacklevel=3)
+        raise ModelError(f"{message}. Remove them, or load with strict=False to ignore them")
+    warnings.warn(f"{message}. They are ignored", ModelWarning, stacklevel=3)
 
 
 @dataclass
 class _Frame:
-    """Something that poses are relative to; `link` is what it moves with, or else the name of another frame that says it.
+    """A frame that poses refer to.
 
-    - `pose`: in the frame called `base`.
+    - `link`: the link that it moves with; otherwise `with_frame` names the frame that it is attached to.
+    - `pose`: its pose in the frame called `base`.
     """
 
     element: Element
@@ -164,7 +171,7 @@ class _Frame:
 
 @dataclass
 class _Joint:
-    """A joint: the scope of the names in it, its own name and that of its frame, and the links that it joins."""
+    """A joint: the scope of the names in it, its name, the name of its frame, and the links that it connects."""
 
     element: Element
     scope: str
@@ -187,7 +194,7 @@ class _File:
         self._left_out: dict[str, dict[str, None]] = {}
         alone = self.world is None or len(models) == 1
         self.name = models[0].text("name") if alone else (self.world or top).text("name")
-        #: What is in front of every name and is not shown.
+        #: A prefix of all names that is removed from the names in the model.
         self._hidden = f"{models[0].text('name')}::" if alone else ""
         for model in models:
             self._gather(model, "", "world", False)
@@ -202,19 +209,25 @@ class _File:
         return [f"{what} {', '.join(map(repr, names))}" for what, names in self._left_out.items()]
 
     def _shown(self, name: str) -> str:
-        """A full name as the model has it: without that of the only model in front."""
+        """Returns the name in the model: the full name without the prefix of the only model."""
         return name.removeprefix(self._hidden)
 
-    # What the file has.
+    # Content of the file.
 
     def _gather(self, model: Element, outer: str, outside: str, static: bool) -> None:
-        """A model, those within it, and all their frames; `outer` is in front of its name, `outside` the frame that it is in."""
+        """Collects a model, its nested models, and all their frames.
+
+        Args:
+          outer: Prefix of its name.
+          outside: The frame that the model's pose is relative to.
+          static: If True, an outer model is static.
+        """
         _refuse_includes(model)
         static = static or model.is_true("static")
         scope = f"{outer}{model.text('name')}::"
         own = f"{scope}__model__"
         if own in self.frames:
-            raise ModelError(f"{model} has the name of {self.frames[own].element}; take another")
+            raise ModelError(f"{model} has the name of {self.frames[own].element}; choose another")
         links, inner = model.all("link"), model.all("model")
         for link in links:
             name = self._new(scope, link)
@@ -228,7 +241,7 @@ class _File:
         first = model.attributes.get("canonical_link", "").strip()
         if first and scope + first not in self.links:
             known = [name.removeprefix(scope) for name in self.links]
-            raise ModelError(f"{model}: its canonical link {first!r} is no link{suggest(first, known)}")
+            raise ModelError(f"{model}: its canonical link {first!r} is not a link{suggest(first, known)}")
         if not first and not links and not inner:
             raise ModelError(f"{model} has no links; a model needs at least one (is this the whole file?)")
         first = first or (links[0].text("name") if links else f"{inner[0].text('name')}::__model__")
@@ -236,20 +249,20 @@ class _File:
         self.frames[own] = whole
         self._gather_frames(model, scope, own)
         anchor = model.attributes.get("placement_frame", "").strip()
-        if anchor:  # the pose says where this frame is, not the model's
+        if anchor:  # the pose is that of this frame, not of the model
             at = self._lookup(scope, anchor, model)
             whole.pose = whole.pose @ self._relative(at, own).inverse()
         self._note("model", model, scope)
 
     def _gather_frames(self, owner: Element, scope: str, own: str) -> None:
-        """The joints and frames of a model or a world."""
+        """Collects the joints and frames of a model or a world."""
         for joint in owner.all("joint"):
             name = scope + joint.text("name")
             if name in self.joints:
                 raise ModelError(
                     f"{joint} has the name of {self.joints[name].element}; every joint needs its own"
                 )
-            # Before 1.7 joints had no frames that others could name, so a link could have the name of one.
+            # Before version 1.7, joint frames could not be referenced, so a link and a joint could have the same name.
             frame = (
                 self._new(scope, joint)
                 if self.version >= (1, 7) or name not in self.frames
@@ -268,15 +281,13 @@ class _File:
     def _new(self, scope: str, element: Element) -> str:
         name = element.text("name")
         if name == "world" or (name.startswith("__") and name.endswith("__")):
-            raise ModelError(f"{element}: the name has a meaning of its own in SDF; take another")
+            raise ModelError(f"{element}: the name is reserved in SDF; choose another")
         if (known := self.frames.get(scope + name)) is not None:
-            raise ModelError(
-                f"{element} has the name of {known.element}; in a model every name is there once"
-            )
+            raise ModelError(f"{element} has the name of {known.element}; names must be unique in a model")
         return scope + name
 
     def _posed(self, element: Element, scope: str, base: str, **attached) -> _Frame:
-        """An element with a `<pose>`, which is relative to `base` unless it says to what."""
+        """Returns the frame of an element with a `<pose>`, which is relative to `base` by default."""
         pose = element.child("pose")
         word = "relative_to" if self.version >= (1, 7) else "frame"
         to = pose.attributes.get(word, "").strip() if pose is not None else ""
@@ -299,7 +310,7 @@ class _File:
         self._note("link", link, name)
 
     def _note(self, kind: str, element: Element, scope: str) -> None:
-        """What of an element has no effect here."""
+        """Records the parts of an element that have no effect."""
         for tag in WITHOUT_EFFECT[kind]:
             for child in element.all(tag):
                 self.leave_out(
@@ -307,13 +318,13 @@ class _File:
                 )
 
     def leave_out(self, what: str, name: str) -> None:
-        """To be told: what has no effect here, and the name of where it is."""
+        """Records that `what` has no effect at `name`."""
         self._left_out.setdefault(what, {})[name] = None
 
-    # Where frames are, and what they move with.
+    # Poses and attachment of frames.
 
     def _lookup(self, scope: str, name: str, element: Element) -> str:
-        """The full name of the frame that an element means."""
+        """Returns the full name of the frame that an element refers to."""
         return self._known(name if name == "world" else scope + name, element)
 
     def _known(self, name: str, element: Element) -> str:
@@ -327,7 +338,7 @@ class _File:
         )
 
     def place(self, name: str) -> Placement:
-        """Where a frame is in the world."""
+        """Returns the pose of a frame in the world."""
         way: list[str] = []
         while self.frames[name].placed is None and name != "world":
             if name in way:
@@ -343,7 +354,7 @@ class _File:
         return at
 
     def _relative(self, name: str, to: str) -> Placement:
-        """Where a frame is in another, before that is placed itself."""
+        """Returns the pose of a frame in another frame whose own pose is still unknown."""
         at, start = Placement.identity(), name
         while name != to:
             frame = self.frames[name]
@@ -351,18 +362,16 @@ class _File:
             name = self._known(frame.base, frame.element)
             if name in (start, "world"):
                 raise ModelError(
-                    f"{self.frames[start].element} does not stand in its model, so it cannot place that"
+                    f"{self.frames[start].element} is not part of its model, so it cannot be the placement frame"
                 )
         return at
 
     def link_of(self, name: str, element: Element) -> str:
-        """The link that a frame moves with, or the world."""
+        """Returns the link that a frame moves with, or the world."""
         way = []
         while (frame := self.frames[name]).link is None:
             if name in way:
-                raise ModelError(
-                    f"{element}: what it is attached to is attached to itself: {' -> '.join(map(repr, way))}"
-                )
+                raise ModelError(f"{element}: it is attached to itself: {' -> '.join(map(repr, way))}")
             way.append(name)
             name = self._known(frame.with_frame or "world", frame.element)
         return frame.link or "world"
@@ -370,26 +379,28 @@ class _File:
     # Shapes.
 
     def named_links(self) -> Iterable[tuple[Element, str]]:
-        """The links, and the names of their bodies."""
+        """Returns the links and the names of their bodies."""
         return [(link, self._shown(name)) for name, link in self.links.items()]
 
     def within(self, element: Element, body: str) -> Placement:
-        """Where an element of a link with a `<pose>` is in it."""
+        """Returns the pose, in its link, of an element with a `<pose>`."""
         name = self._hidden + body
         frame = self._posed(element, f"{name.rpartition('::')[0]}::", name)
         base = self._known(frame.base, element)
         return frame.pose if base == name else self.place(name).inverse() @ self.place(base) @ frame.pose
 
     def touching_bits(self, body: str) -> tuple[int, int]:
-        """`contype` and `conaffinity` of the shapes of a body."""
+        """Returns `contype` and `conaffinity` of the shapes of a body."""
         name = self._hidden + body
         return next(bits for model, bits in self._bits.items() if name.startswith(f"{model}::"))
 
     def _bits_of(self, models: list[Element]) -> dict[str, tuple[int, int]]:
-        """Of each model: those that do not touch themselves have a bit of their own, which touches all others."""
+        """Returns the contact bits of each model. A model without self-collision has its own bit, which collides with all
+        others.
+        """
         alone = [one for one in models if not (one.is_true("static") or one.is_true("self_collide"))]
         for one in alone[BITS:]:
-            self.leave_out("that they do not touch themselves, of the models", one.text("name"))
+            self.leave_out("disabled self-collision of models", one.text("name"))
         every = 2 ** (len(alone[:BITS]) + 1) - 1
         bits = dict.fromkeys((one.text("name") for one in models), (1, every))
         return bits | {one.text("name"): (2 << k, every & ~(2 << k)) for k, one in enumerate(alone[:BITS])}
@@ -409,9 +420,10 @@ class _File:
                 raise ModelError(f"{element}: it joins link {self._shown(joint.child)!r} to itself")
 
     def bodies(self, shapes: SdfShapes) -> list[Body]:
-        """The bodies, depth first. What is static is welded to the world, whatever joints it has.
+        """Returns the bodies, depth first. Static links are welded to the world, whatever joints they have.
 
-        - `shapes`: reads those by which inertias are computed.
+        Args:
+          shapes: Reads the shapes from which inertias are computed.
         """
         inertias = {name: _inertia(link, self._shown(name), shapes) for name, link in self.links.items()}
         hung_by: dict[str, _Joint] = {}
@@ -444,7 +456,7 @@ class _File:
         for name, link in self.links.items():
             if self._shown(name) not in there:
                 raise ModelError(
-                    f"{link}: the joints above it run in a circle, which leads to no root; remove one of them"
+                    f"{link}: its ancestor joints form a loop without a root; remove one of them"
                 )
         return found
 
@@ -464,7 +476,7 @@ class _File:
         )
 
     def _hung(self, joint: _Joint, inertia: Inertia, taken: set[str], taken_joints: set[str]) -> list[Body]:
-        """The link that a joint hangs, and the body between, where the joint acts beside its origin."""
+        """Returns the body of a joint's child link, preceded by a massless body if the joint acts away from the link's origin."""
         element = joint.element
         kind = element.text("type")
         if kind not in AXES:
@@ -488,12 +500,14 @@ class _File:
         ]
 
     def _axis(self, joint: _Joint, tag: str, link: Placement, own: Placement) -> np.ndarray:
-        """The direction of an axis, in the axes of the child link."""
+        """Returns the direction of an axis, in the axes of the child link."""
         element = joint.element.needed(tag, f"<{tag}><xyz>0 0 1</xyz></{tag}>")
         given = element.inside("xyz", 3, (0.0, 0.0, 1.0))
         length = math.hypot(*given)
         if not 0 < length < math.inf:
-            raise ModelError(f"{element}: its direction {given.tolist()} is none; give one that is not zero")
+            raise ModelError(
+                f"{element}: its direction {given.tolist()} is not a direction; it must be finite and nonzero"
+            )
         xyz = element.child("xyz")
         to = xyz.attributes.get("expressed_in", "").strip() if xyz is not None else ""
         models = self.version < (1, 5) or element.is_true("use_parent_model_frame")
@@ -505,7 +519,7 @@ class _File:
         return link.rotation.T @ (frame.rotation @ (given / length))
 
     def _along(self, joint: _Joint, kind: str) -> dict[str, Any]:
-        """What acts along the axes of a joint."""
+        """Returns limits, damping, friction, springs and mimic along the axes of a joint."""
         rows = []
         for tag in ("axis", "axis2")[: AXES[kind]]:
             axis = joint.element.needed(tag, "")
@@ -550,11 +564,11 @@ class _File:
         return {name: np.array([row.get(name, missing.get(name, 0.0)) for row in rows]) for name in names}
 
     def _mimic(self, joint: _Joint, mimic: Element) -> Mimic:
-        """`q = multiplier (q_leader - reference) + offset`."""
+        """Returns `q = multiplier (q_leader - reference) + offset`."""
         name = mimic.text("joint")
         if joint.scope + name not in self.joints:
             known = [one.removeprefix(joint.scope) for one in self.joints]
-            raise ModelError(f"{joint.element} mimics {name!r}, which is no joint{suggest(name, known)}")
+            raise ModelError(f"{joint.element} mimics {name!r}, which is not a joint{suggest(name, known)}")
         multiplier, offset = mimic.inside_one("multiplier", 1.0), mimic.inside_one("offset", 0.0)
         return Mimic(
             self._shown(joint.scope + name),
@@ -583,14 +597,12 @@ def _version(top: Element) -> tuple[int, int]:
             "gazebo": "it is SDF before 1.0; convert it with gz sdf -p",
         }
         raise ModelError(
-            f"the outermost element is <{top.tag}>: {remedies.get(top.tag, 'that of SDF is <sdf>')}"
+            f"the outermost element is <{top.tag}>: {remedies.get(top.tag, 'an SDF file has <sdf>')}"
         )
     text = top.text("version")
     major, _, minor = text.partition(".")
     if major != "1" or not minor.isdecimal():
-        raise ModelError(
-            f"{top}: its version is {text!r}; versions from 1.4 on are read: write it as 1.9 says"
-        )
+        raise ModelError(f"{top}: its version is {text!r}; supported are versions from 1.4 on")
     return 1, int(minor)
 
 
@@ -618,15 +630,13 @@ def _refuse_includes(owner: Element) -> None:
         uri = include.child("uri")
         what = f" ({uri.content.strip()})" if uri is not None else ""
         raise ModelError(
-            f"{include}{what}: other files are not read; put it in first: gz sdf -p robot.sdf > whole.sdf"
+            f"{include}{what}: includes are not supported; expand the file first: gz sdf -p robot.sdf > whole.sdf"
         )
 
 
 def _remedy(kind: str) -> str:
     if kind == "gearbox":
-        return (
-            ", which ties two joints; take it out, and add a constraint: rbd.constraints.CoordinateCoupling"
-        )
+        return ", which couples two joints; remove it and add a rbd.constraints.CoordinateCoupling"
     return suggest(kind, AXES, f"The types are {', '.join(AXES)}", listed=False)
 
 
@@ -637,7 +647,7 @@ def _family(kind: str, element: Element, axes: list[np.ndarray]) -> joints.Joint
     if kind == "prismatic":
         return joints.Prismatic(*given)
     if kind == "screw":
-        # The pitch is that of a whole turn; the older word is in radians for each metre, and of the other sign.
+        # The pitch is per revolution. The older element is in radians per meter, with the opposite sign.
         older = element.inside_one("thread_pitch", 1.0)
         if older == 0:
             raise ModelError(
@@ -656,19 +666,19 @@ def _family(kind: str, element: Element, axes: list[np.ndarray]) -> joints.Joint
 
 
 def _end(joint: Element, tag: str) -> str:
-    """The name of the parent or the child of a joint."""
+    """Returns the name of the parent or the child of a joint."""
     example = f"<{tag}>the name of a link</{tag}>"
     return joint.needed(tag, example).said(example)
 
 
 def _pose(owner: Element) -> Placement:
-    """Where its `<pose>` puts an element: `x y z roll pitch yaw`, or `x y z` and a quaternion `x y z w` where it says so."""
+    """Returns the pose of an element's `<pose>`: `x y z roll pitch yaw`, or `x y z` and a quaternion `x y z w`, by its format."""
     pose = owner.child("pose")
     if pose is None or not pose.content.strip():
         return Placement.identity()
     kind = pose.attributes.get("rotation_format", "euler_rpy").strip()
     if kind not in ("euler_rpy", "quat_xyzw"):
-        raise ModelError(f"{pose}: its rotation_format is {kind!r}; it is euler_rpy or quat_xyzw")
+        raise ModelError(f"{pose}: rotation_format must be euler_rpy or quat_xyzw, got {kind!r}")
     values = owner.inside("pose", 7 if kind == "quat_xyzw" else 6, ())
     if kind == "euler_rpy":
         degrees = pose.attributes.get("degrees", "").strip() in ("true", "1")
@@ -677,7 +687,7 @@ def _pose(owner: Element) -> Placement:
         )
     turn = values[[6, 3, 4, 5]]
     if not np.linalg.norm(turn) > 0:
-        raise ModelError(f"{pose}: its quaternion is zero; that of no turn is 0 0 0 1")
+        raise ModelError(f"{pose}: its quaternion is zero; the identity is 0 0 0 1")
     return Placement(rotation_matrix(turn), values[:3])
 
 
@@ -689,7 +699,7 @@ def _inertia(link: Element, body: str, shapes: SdfShapes) -> Inertia:
             return _inertia_of_shapes(link, inertial, body, shapes)
         pose = inertial.child("pose")
         if pose is not None and pose.attributes.get("relative_to", "").strip():
-            raise ModelError(f"{pose}: the inertia of a link is in its own frame; take out relative_to")
+            raise ModelError(f"{pose}: the inertia of a link is in its own frame; remove relative_to")
         mass = inertial.inside_one("mass", 1.0)
         at = _pose(inertial)
         com, rotation = at.position, at.rotation
@@ -698,7 +708,7 @@ def _inertia(link: Element, body: str, shapes: SdfShapes) -> Inertia:
             of = lambda key: inertia.inside_one(key, float(key[1] == key[2]))
             moments = np.array([[of(f"i{''.join(sorted(a + b))}") for b in "xyz"] for a in "xyz"])
     if mass < 0:
-        raise ModelError(f"{link}: its mass is {mass:g}; a mass is positive or zero")
+        raise ModelError(f"{link}: its mass must not be negative, got {mass:g}")
     central = rotation @ moments @ rotation.T
     about = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
     triangle = np.array([about[i, j] for i in range(3) for j in range(i + 1)])
@@ -706,13 +716,18 @@ def _inertia(link: Element, body: str, shapes: SdfShapes) -> Inertia:
 
 
 def _inertia_of_shapes(link: Element, inertial: Element, body: str, shapes: SdfShapes) -> Inertia:
-    """That of the collisions, as dense as they, the link or else water; with the mass that is said."""
+    """Returns the inertia of the collision shapes, by the density of the shape, of the link, or of water.
+
+    If a mass is given, the inertia is scaled to it.
+    """
     try:
         parts = shapes.inertias(link, body)
     except ValueError as error:
-        raise ModelError(f"{inertial}: it is to be computed from shapes: {error}") from None
+        raise ModelError(f"{inertial}: its inertia cannot be computed from shapes: {error}") from None
     if not parts:
-        raise ModelError(f"{inertial}: it is to be computed from shapes, and {link} has none that has one")
+        raise ModelError(
+            f"{inertial}: its inertia cannot be computed from shapes, because {link} has no suitable collision"
+        )
     values = [
         np.sum([np.asarray(leaf) for leaf in leaves], axis=0) for leaves in zip(*map(jax.tree.leaves, parts))
     ]

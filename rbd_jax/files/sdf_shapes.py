@@ -1,4 +1,4 @@
-"""The `<visual>` and `<collision>` of SDF links."""
+"""Reads the `<visual>` and `<collision>` of SDF links."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .shapes import GREY, ShapeReader
 from .xml import Element
 
 
-#: What SDF makes of a link's shapes without a density, in kg / m³.
+#: SDF's default density of shapes, in kg / m³.
 DENSITY = 1000.0
 
-#: Geometries that are not read.
+#: Unsupported geometries, with their descriptions.
 OTHERS = {"heightmap": "heightmaps", "image": "images", "polyline": "polylines", "cone": "cones"}
 
 
 class SdfShapes(ShapeReader):
-    """Those of the links of a file.
+    """Reads the shapes of a file's links.
 
-    - `place`: where an element with a `<pose>` is in its body.
-    - `bits`: `contype` and `conaffinity` of the shapes of a body.
-    - `leave_out`: told what has no effect here, and where it is.
+    - `place`: returns the pose, in its body, of an element with a `<pose>`.
+    - `bits`: returns `contype` and `conaffinity` of the shapes of a body.
+    - `leave_out`: called with a description of an element without effect, and its name.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SdfShapes(ShapeReader):
         colour = np.array(GREY)
         for tag in ("ambient", "diffuse"):
             said = material.child(tag)
-            if said is not None:  # the opacity may be missing
+            if said is not None:  # the opacity is optional
                 count = 3 if len(said.content.split()) == 3 else 4
                 colour = np.append(material.inside(tag, count, ()), 1.0)[:4]
         colour[3] *= 1 - element.inside_one("transparency", 0.0)
@@ -91,7 +91,7 @@ class SdfShapes(ShapeReader):
             first, second = (sliding.inside_one(word, 1.0) for word in words)
             found["friction"] = (first, 0.005, 0.0001)
             if first != second and sliding.child(words[1]) is not None:
-                self._leave_out("friction that is not the same in all directions", name)
+                self._leave_out("anisotropic friction", name)
         if inside(surface, "friction", "torsional") is not None:
             self._leave_out("torsional friction", name)
         bounce = surface.child("bounce")
@@ -103,7 +103,7 @@ class SdfShapes(ShapeReader):
         return found
 
     def inertias(self, link: Element, body: str) -> list[Inertia]:
-        """Those of the collisions of a link, as dense as they say, as the link says, or as water."""
+        """Returns the inertias of a link's collision shapes, by the density of the shape, of the link, or of water."""
         inertial = link.child("inertial")
         density = DENSITY if inertial is None else inertial.inside_one("density", DENSITY)
         found = []
@@ -122,13 +122,13 @@ class SdfShapes(ShapeReader):
         return Mesh.of(self.mesh_file(uri), element.inside("scale", 3, (1.0, 1.0, 1.0)))
 
     def plane(self, element: Element) -> Plane:
-        """One that is seen is as large as said; one that touches has no end."""
+        """Returns a plane: of the given size for a visual, infinite for a collision."""
         owner = element.parent and element.parent.parent
         seen = owner is not None and owner.tag == "visual"
         return Plane(element.inside("size", 2, (1.0, 1.0)) / 2 if seen else (0.0, 0.0))
 
 
-#: How each kind of geometry is read; what it does not say is SDF's.
+#: Readers of the kinds of geometry, with SDF's defaults.
 READERS = {
     "box": lambda reader, one: Box(one.inside("size", 3, (1.0, 1.0, 1.0)) / 2),
     "sphere": lambda reader, one: Sphere(one.inside_one("radius", 1.0)),
@@ -149,13 +149,13 @@ def _descend(owner: Element | None, way: tuple[str, ...]) -> Element | None:
 
 
 def _normal(plane: Element) -> np.ndarray:
-    """The shortest turn that takes z to the normal of a plane."""
+    """Returns the smallest rotation that takes z to the normal of a plane."""
     given = plane.inside("normal", 3, (0.0, 0.0, 1.0))
     length = np.linalg.norm(given)
     if not length > 0:
-        raise ValueError(f"{plane}: its normal is zero; give one that is not")
+        raise ValueError(f"{plane}: its normal must not be zero")
     x, y, z = given / length
-    if z < -0.5:  # by way of the opposite normal, which is near z
+    if z < -0.5:  # through the opposite normal, which is near z
         return _turn(-x, -y, -z) @ np.diag([1.0, -1.0, -1.0])
     return _turn(x, y, z)
 

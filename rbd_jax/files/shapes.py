@@ -1,4 +1,4 @@
-"""The `<visual>` and `<collision>` of links, which URDF and SDF have alike."""
+"""Reads the `<visual>` and `<collision>` of links, which URDF and SDF share."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from .resources import Resources
 from .xml import Element
 
 
-#: What MuJoCo's users sort shapes by: those that are seen, and those that touch.
+#: Groups of visual and of collision shapes, by MuJoCo's convention.
 GROUPS = {"visual": 2, "collision": 3}
 
-#: Where no colour is said.
+#: The default color.
 GREY = (0.5, 0.5, 0.5, 1.0)
 
 
 class ShapeReader(ABC):
-    """Reads the shapes of links; what a format says in its own words its reader reads.
+    """Reads the shapes of links. Subclasses read the parts that differ between formats.
 
-    What is no shape (a ball of no radius) is left out, and gathered in `faults`: a robot moves without it.
+    Invalid shapes (such as a sphere of radius zero) are left out and listed in `faults`, because the robot moves without
+    them.
 
-    - `resources`: where files of meshes are.
-    - `taken`: names that are not given to shapes without one.
+    - `resources`: finds mesh files.
+    - `taken`: names that must not be generated for shapes without a name.
     """
 
     def __init__(self, resources: Resources, taken: Iterable[str] = ()):
@@ -41,26 +42,26 @@ class ShapeReader(ABC):
 
     @abstractmethod
     def own_name(self, element: Element, body: str) -> str:
-        """What a shape is called, or nothing."""
+        """Returns the name of a shape in the file, or an empty string."""
 
     @abstractmethod
     def geometry(self, element: Element) -> Geometry | None:
-        """Its geometry; `None` if there is none here, which the reader has told."""
+        """Returns the geometry, or `None` if it is unsupported. The reader reports the latter."""
 
     @abstractmethod
     def placement(self, element: Element, body: str) -> Transform:
-        """Where it is in its body."""
+        """Returns the pose in the body."""
 
     @abstractmethod
     def look(self, element: Element) -> dict[str, Any]:
-        """Colour and material of a visual."""
+        """Returns the color and the material of a visual."""
 
     @abstractmethod
     def touch(self, element: Element, body: str) -> dict[str, Any]:
-        """What a collision touches, and how."""
+        """Returns the contact properties of a collision."""
 
     def shapes_of(self, link: Element, body: str) -> Iterable[Shape]:
-        """Those of a link, the frame of `body`."""
+        """Yields the shapes of a link, in the frame of `body`."""
         for tag, group in GROUPS.items():
             for index, element in enumerate(link.all(tag)):
                 seen = tag == "visual"
@@ -80,7 +81,7 @@ class ShapeReader(ABC):
                 )
 
     def _name(self, own: str, otherwise: str) -> str:
-        """Its own, or one made of the link's; with underscores where that is taken."""
+        """Returns the shape's own name or the alternative, with underscores appended until it is unused."""
         name = own or otherwise
         while name in self._given or (not own and name in self._taken):
             name += "_"
@@ -88,7 +89,7 @@ class ShapeReader(ABC):
         return name
 
     def mesh_file(self, name: str) -> MeshFile:
-        """A file, once for all that name it."""
+        """Returns a mesh file, which all shapes with the same file share."""
         if name not in self._meshes:
             self._meshes[name] = MeshFile(self._resources.find(name), name)
         return self._meshes[name]
@@ -97,7 +98,7 @@ class ShapeReader(ABC):
 def report_shapes(name: str, faults: list[str], strict: bool) -> None:
     if not faults:
         return
-    message = f"model {name!r} has shapes that are none: {'; '.join(faults)}"
+    message = f"model {name!r} has invalid shapes: {'; '.join(faults)}"
     if strict:
-        raise ModelError(f"{message}. Give them a size, or load with strict=False and the model goes without")
-    warnings.warn(f"{message}. The model goes without", ModelWarning, stacklevel=3)
+        raise ModelError(f"{message}. Correct them, or load with strict=False to leave them out")
+    warnings.warn(f"{message}. They are left out", ModelWarning, stacklevel=3)

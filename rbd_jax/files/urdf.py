@@ -1,7 +1,7 @@
-"""Reading URDF, the XML robot description of ROS.
+"""Reads URDF, the XML robot description of ROS.
 
-What the file says is taken as it stands or refused, with the element, its line and the remedy. A robot may
-have a hundred links: the arithmetic is done in NumPy, since JAX takes a hundred times as long for a few numbers.
+The content of the file is read literally or refused, with the element, its line and a remedy in the message. A robot may
+have a hundred links, so the arithmetic uses NumPy: JAX takes a hundred times as long for a few numbers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .xml import Element, parse, read, telling
 #: The types of URDF joints.
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
-#: A limit of this size is none. Other readers want limits where there are none, and do not read "inf".
+#: A limit of this size means no limit. Other readers require limits everywhere, and do not read "inf".
 NO_LIMIT = np.finfo(float).max
 #: The entries of a symmetric matrix in the order of `Inertia.rotational`.
 TRIANGLE = np.tril_indices(3)
@@ -53,42 +53,46 @@ def load_urdf(
     package_dirs: str | Path | Iterable[str | Path] = (),
     limits: Limits = USUAL,
 ) -> Model:
-    """The model that a URDF describes.
+    """Returns the model that a URDF describes.
 
-    **Arguments**
+    The model has one body for each link and one joint for each joint, with the same names. Bodies are in depth-first order,
+    children in the order of their joints in the file. A joint called `root_joint` attaches the root link to the world
+    (underscores are appended where the name is taken). Links without `<inertial>` are massless.
 
-    - `path_or_xml`: a file, or the text of one.
-    - `floating_base`: whether the root link is free (`joints.Free`) or welded to the world.
-    - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
-    - `mimic`: `"couple"` makes joints that mimic others follow them, without degrees of freedom of their own; `"free"` makes them
-      ordinary joints, which a `rbd_jax.constraints.CoordinateCoupling` may tie afterwards.
-    - `strict`: whether inertias that no real body can have, shapes that are none, and words that are misspelt or misplaced, are
-      an error or one warning each.
-    - `gravity`: in the world.
-    - `package_dirs`: folders in which the packages of `package://` are looked for, before ROS_PACKAGE_PATH and the folders
-      above the file.
-    - `limits`: how large the file may be.
+    A root link called `world` is the world itself if it is massless and the base does not float. Its children then attach to
+    the world, without a body and a `root_joint` for the link. Otherwise it is a body called `world_link`.
 
-    **Returns**
+    As URDF prescribes, inertias are about the center of mass, in the axes of the inertial origin. The axis of a joint is x
+    by default, and only its direction matters. A `<limit>` without `lower` or `upper` means zero. A joint without `<limit>`,
+    or without its `effort` or `velocity`, has no such limit. Continuous joints have no position limits. Floating and planar
+    joints have no limits, damping or friction, and a fixed joint has only its origin. Elements beyond mechanics (gazebo and
+    other extensions) are not read.
 
-    A model with a body for each link and a joint for each joint, of the same names. Bodies are in depth-first order,
-    children in the order of their joints in the file. The root link is attached to the world by a joint called `root_joint`
-    (underscores are added where the name is taken). Links without `<inertial>` are massless.
+    `<transmission>` elements become motors, `model.actuators`: one at the joint for a simple transmission, two for a
+    differential one. `model.unsupported` lists other transmissions.
 
-    A root link called `world` is the world itself if it is massless and the base does not float: its children attach to
-    the world, and no body and no `root_joint` stand for it. Otherwise it is a body called `world_link`.
+    `<visual>` and `<collision>` become shapes in the groups 2 and 3, with the name in the file or else `link:visual_0`. Mesh
+    files are read on first use of their triangles or inertias.
 
-    As URDF prescribes: inertias are about the centre of mass, in the axes of the inertial origin; the axis of a joint
-    is x by default and only its direction counts; a `<limit>` without `lower` or `upper` means zero. A joint without
-    `<limit>`, or without its `effort` or `velocity`, has none. Continuous joints have no position limits; floating and
-    planar ones have no limits, damping or friction; a fixed joint has nothing but its origin. What is not mechanics
-    (gazebo and other extensions) is not read.
+    Args:
+      path_or_xml: Path of a file, or the XML text.
+      floating_base: If True, the root link floats (`joints.Free`); otherwise it is welded to the world.
+      lock: Joints to weld: names of joints, which are locked at zero, or `{name: q}`.
+      mimic: `"couple"` makes mimic joints follow their leaders, without their own degrees of freedom. `"free"` makes them
+        ordinary joints, which a `rbd_jax.constraints.CoordinateCoupling` may tie afterwards.
+      strict: If True, physically inconsistent inertias, invalid shapes, and misspelled or misplaced elements and attributes
+        raise a `ModelError`. Otherwise each kind of fault causes one `ModelWarning`.
+      gravity: Gravity in the world frame.
+      package_dirs: Folders to search for the packages of `package://`. They precede ROS_PACKAGE_PATH and the folders above
+        the file.
+      limits: Limits on the size of the file.
 
-    `<transmission>`s become motors, `model.actuators`: a simple one at its joint, two for a differential one. Others are named
-    in `model.unsupported`.
+    Returns:
+      The `Model`.
 
-    `<visual>` and `<collision>` are shapes, in the groups 2 and 3, called as in the file or else `link:visual_0`. Files of
-    meshes are read when their triangles or inertias are first asked for.
+    Raises:
+      ModelError: If the file is missing, malformed, too large or not a tree, or if `strict` and it has one of the faults
+        above.
 
     >>> links = '<link name="base"/><link name="tip"/>'
     >>> hinge = '<joint name="hinge" type="continuous"><parent link="base"/><child link="tip"/></joint>'
@@ -99,7 +103,7 @@ def load_urdf(
     """
     if mimic not in ("couple", "free"):
         raise ModelError(
-            f"load_urdf: mimic is {mimic!r}; it is 'couple' or 'free'{suggest(mimic, ('couple', 'free'))}"
+            f"load_urdf: mimic must be 'couple' or 'free', got {mimic!r}{suggest(mimic, ('couple', 'free'))}"
         )
     source, content = read("load_urdf", "URDF", path_or_xml, limits)
     with telling(source):
@@ -141,7 +145,7 @@ def _check_root(robot: Element) -> None:
 
 
 def _bodies(robot: Element, floating_base: bool, couple: bool) -> tuple[list[Body], dict[str, str]]:
-    """The bodies of a robot, depth first, and what the root link is called among them."""
+    """Returns the bodies of a robot, depth first, and a map to the body name of the root link."""
     links, hinges = _by_name(robot, "link"), _by_name(robot, "joint")
     if not links:
         raise ModelError("the robot has no links; a model needs at least one (is this the whole file?)")
@@ -216,20 +220,20 @@ def _ends(joint: Element, links: dict[str, Element]) -> tuple[str, str]:
     for tag in ("parent", "child"):
         name = joint.needed(tag, f'<{tag} link="..."/>').text("link")
         if name not in links:
-            raise ModelError(f"{joint}: its {tag} {name!r} is no link{suggest(name, links)}")
+            raise ModelError(f"{joint}: its {tag} {name!r} is not a link{suggest(name, links)}")
         ends.append(name)
     return ends[0], ends[1]
 
 
 def _root(links: dict[str, Element], hung_by: dict[str, Element]) -> str:
-    """The one link without a parent, every other link being below it."""
+    """Returns the only link without a parent, after checking that all links descend from it."""
     roots = [name for name in links if name not in hung_by]
     if len(roots) > 1:
         listed = ", ".join(map(repr, roots))
         raise ModelError(
             f"the links {listed} have no parent; a robot has one root, so join the others to it with fixed joints"
         )
-    # From a link that does not lead up to the root, the way up runs into a loop.
+    # The path to the parents of a link that does not descend from the root ends in a loop.
     sound = set(roots)
     for name in links:
         way = []
@@ -238,7 +242,7 @@ def _root(links: dict[str, Element], hung_by: dict[str, Element]) -> str:
                 loop = " -> ".join(map(repr, [*way[way.index(name) :], name][::-1]))
                 what = "no root" if not roots else "a part that is not attached to its root"
                 raise ModelError(
-                    f"the robot has {what}, since its joints run in a circle: {loop}; remove one of the joints"
+                    f"the robot has {what}, because its joints form a loop: {loop}; remove one of the joints"
                 )
             way.append(name)
             name = hung_by[name].needed("parent", "").text("link")
@@ -252,11 +256,11 @@ def unused(name: str, taken) -> str:
     return name
 
 
-# The numbers.
+# Inertias, joints and limits.
 
 
 def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass, first moment and triangle of the rotational inertia about the link's origin: the fields of `Inertia`."""
+    """Returns mass, first moment and triangle of the rotational inertia about the link's origin: the fields of `Inertia`."""
     inertial = link.child("inertial")
     if inertial is None:
         return np.zeros(()), np.zeros(3), np.zeros(6)
@@ -266,14 +270,14 @@ def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     at = origin(inertial)
     rotation, com = at.rotation, at.position
     if mass < 0:
-        raise ModelError(f"{link}: its mass is {mass:g}; a mass is positive or zero")
+        raise ModelError(f"{link}: its mass must not be negative, got {mass:g}")
     central = rotation @ np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]) @ rotation.T
     about_origin = central + mass * (com @ com * UNIT - com[:, None] * com[None])
     return np.array(mass), mass * com, about_origin[TRIANGLE]
 
 
 def _massless(robot: Element, names: dict[str, str]) -> list[MasslessCenters]:
-    """Where links without mass have their inertial frame, if not in their origin."""
+    """Returns the inertial origins of massless links, where they differ from the link's origin."""
     points = {}
     for link in robot.all("link"):
         inertial = link.child("inertial")
@@ -287,7 +291,7 @@ def _joint(joint: Element) -> joints.Joint:
     kind = joint.text("type")
     if kind not in TYPES:
         listed = ", ".join(TYPES)
-        raise ModelError(f"{joint}: its type is {kind!r}; the types are {listed}")
+        raise ModelError(f"{joint}: its type {kind!r} must be one of {listed}")
     if kind == "fixed":
         return joints.Fixed()
     if kind == "floating":
@@ -296,14 +300,14 @@ def _joint(joint: Element) -> joints.Joint:
     axis = np.array([1.0, 0.0, 0.0]) if element is None else element.numbers("xyz", 3)
     length = math.hypot(*axis)
     if not 0 < length < math.inf:
-        raise ModelError(f"{joint}: its axis {axis.tolist()} has no direction; give one that is not zero")
+        raise ModelError(f"{joint}: its axis {axis.tolist()} has no direction; it must be finite and nonzero")
     family = {"prismatic": joints.Prismatic, "planar": joints.Planar}.get(kind, joints.Revolute)
     unit = np.asarray(axis / length, jax.dtypes.canonicalize_dtype(float))
     return with_numpy_leaves(family, plain_direction(family.__name__, unit))
 
 
 def _along(joint: Element, hinges: dict[str, Element], couple: bool) -> dict[str, Any]:
-    """What acts along a joint: limits, friction, and whom it mimics."""
+    """Returns limits, friction and mimic of a joint."""
     kind, along = joint.text("type"), {}
     if kind not in ("revolute", "continuous", "prismatic"):
         return along
@@ -312,9 +316,7 @@ def _along(joint: Element, hinges: dict[str, Element], couple: bool) -> dict[str
         for key in ("effort", "velocity"):
             along[f"{key}_limit"] = _limit(limit, key, math.inf)
             if along[f"{key}_limit"] < 0:
-                raise ModelError(
-                    f"{limit}: {key}={limit.text(key)!r} is negative; it is the largest size allowed"
-                )
+                raise ModelError(f"{limit}: {key}={limit.text(key)!r} must not be negative")
         if kind != "continuous":
             lower, upper = (_limit(limit, key, 0.0) for key in ("lower", "upper"))
             if lower > upper:
@@ -336,6 +338,6 @@ def _limit(limit: Element, key: str, default: float) -> float:
 def _mimic(joint: Element, mimic: Element, hinges: dict[str, Element]) -> Mimic:
     leader = mimic.text("joint")
     if leader not in hinges:
-        free = "Or load it with mimic='free', as a joint that follows none"
-        raise ModelError(f"{joint} mimics {leader!r}, which is no joint{suggest(leader, hinges, free)}")
+        free = "Or load it with mimic='free', as an independent joint"
+        raise ModelError(f"{joint} mimics {leader!r}, which is not a joint{suggest(leader, hinges, free)}")
     return Mimic(leader, mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))

@@ -1,4 +1,4 @@
-"""The `<visual>` and `<collision>` of URDF links."""
+"""Reads the `<visual>` and `<collision>` of URDF links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .xml import Element
 
 
 class UrdfShapes(ShapeReader):
-    """Those of the links of a robot."""
+    """Reads the shapes of a robot's links."""
 
     def __init__(self, robot: Element, resources: Resources):
         every = (one for link in robot.all("link") for tag in GROUPS for one in link.all(tag))
@@ -59,7 +59,7 @@ class UrdfShapes(ShapeReader):
         return Mesh.of(file, numbers)
 
 
-#: How each kind of geometry is read.
+#: Readers of the kinds of geometry.
 READERS = {
     "box": lambda reader, one: Box(one.numbers("size", 3) / 2),
     "sphere": lambda reader, one: Sphere(one.number("radius")),
@@ -70,7 +70,7 @@ READERS = {
 
 
 def _materials(robot: Element) -> dict[str, tuple[float, ...]]:
-    """The colours that have names, wherever they are said."""
+    """Returns the named colors, from the robot and from all visuals."""
     places = [robot, *(visual for link in robot.all("link") for visual in link.all("visual"))]
     found: dict[str, tuple[float, ...]] = {}
     for place in places:

@@ -1,4 +1,4 @@
-"""The motors of a URDF: its `<transmission>`s, as ROS has them."""
+"""Reads the motors of a URDF from its ROS `<transmission>` elements."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .xml import Element
 
 
 def transmissions_of(robot: Element, bodies: Sequence[Body]) -> tuple[list[Attached], list[str]]:
-    """The motors of a robot, with the tendons that some of them pull at; and what has no effect here, in words.
+    """Returns the motors of a robot with their tendons, and descriptions of the unsupported transmissions.
 
-    - A simple transmission: a motor at its joint, as much stronger as it is slower.
-    - A differential one: two motors, each of which moves two joints; a tendon that is a sum of their coordinates stands for that.
+    - A simple transmission becomes a motor at its joint; the reduction is its gear.
+    - A differential transmission becomes two motors that each move two joints, through a tendon that is a sum of their
+      coordinates.
     """
     efforts = {
         body.joint_name: body.effort_limit for body in bodies if body.joint.nv == 1 and body.mimic is None
@@ -33,8 +34,8 @@ def transmissions_of(robot: Element, bodies: Sequence[Body]) -> tuple[list[Attac
         if size is None or len(motors) != size or len(joints) != size:
             foreign.setdefault(f"transmissions ({kind})", []).append(element.attributes.get("name", ""))
             continue
-        if len(known) < size:  # of a joint that is welded, or of none
-            foreign.setdefault("transmissions of joints that do not move by themselves", []).append(
+        if len(known) < size:  # a joint is welded or missing
+            foreign.setdefault("transmissions of joints that are fixed, coupled or missing", []).append(
                 element.attributes.get("name", "")
             )
             continue
@@ -61,14 +62,14 @@ def transmissions_of(robot: Element, bodies: Sequence[Body]) -> tuple[list[Attac
 
 
 def _kind(element: Element) -> str:
-    """`Simple` for `transmission_interface/SimpleTransmission`."""
+    """Returns the type without prefix and suffix: `Simple` for `transmission_interface/SimpleTransmission`."""
     said = element.child("type")
     word = element.attributes.get("type", "") if said is None else said.content
     return word.strip().rsplit("/", 1)[-1].removesuffix("Transmission") or "of no type"
 
 
 def _by_role(element: Element, tag: str) -> list[Element]:
-    """Its joints, or its actuators, in the order of their roles where they have any."""
+    """Returns the joints or the actuators of a transmission, sorted by role if they have roles."""
 
     def role(one: Element) -> str:
         said = one.child("role")

@@ -1,4 +1,4 @@
-"""The words of URDF and SDF, and those of a file that look like them: a misspelt `<limit>` would be no limit, without a word."""
+"""Elements and attributes of URDF and SDF, and detection of misspelled ones, which would otherwise be ignored silently."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .xml import Element
 
 
 class Words(NamedTuple):
-    """Those of a format: the attributes of each element, and what can be in it."""
+    """The attributes of each element of a format, and its child elements."""
 
     format: str
     of: dict[str, tuple[str, str]]
 
 
-#: `<material>` is the same in a robot and in a visual.
+#: `<material>` has the same entry in a robot and in a visual.
 _URDF = {
     "robot": ("name version", "link joint material transmission gazebo sensor"),
     "link": ("name type", "inertial visual collision sensor"),
@@ -48,7 +48,8 @@ _URDF = {
     "safety_controller": ("soft_lower_limit soft_upper_limit k_position k_velocity", ""),
 }
 
-#: What is in elements that are not here, `<physics>` of a joint say, is not looked at. Poses had `<frame>`s before 1.5.
+#: The content of elements that are missing here, such as `<physics>` of a joint, is not checked. Before version 1.5, poses
+#: had a `<frame>`.
 _SDF = {
     "sdf": ("version", "world model light actor"),
     "world": (
@@ -105,47 +106,52 @@ _SDF = {
 
 URDF, SDF = Words("URDF", _URDF), Words("SDF", _SDF)
 
-#: Words so alike are the same word misspelt.
+#: Similarity from which a word counts as a misspelling.
 ALIKE = 0.75
 
 
 def report_words(words: Words, name: str, top: Element, strict: bool) -> None:
-    """One warning of words that a reader of the format would not find, or an error if `strict`."""
+    """Warns once of misspelled or misplaced elements and attributes, or raises an error if `strict`."""
     found: list[str] = []
     _look(words, top, found)
     if not found:
         return
     parts = found[:5] + ([f"and {len(found) - 5} more"] if len(found) > 5 else [])
     listed = functools.reduce(lambda listed, part: continued(listed, part, ";"), parts)
-    message = f"robot {name!r} has words that are not read: {listed}"
+    message = f"robot {name!r} has unknown or misplaced elements or attributes: {listed}"
     if strict:
         raise ModelError(message)
     warnings.warn(message, ModelWarning, stacklevel=4)
 
 
 def _look(words: Words, element: Element, found: list[str]) -> None:
-    """What is misspelt or misplaced in an element and below it. What is of no known kind is an extension, and left alone."""
+    """Adds the misspelled and misplaced words of an element and its descendants to `found`.
+
+    Unknown words that resemble no known word are extensions, and are ignored.
+    """
     attributes, children = (known.split() for known in words.of[element.tag])
     missing = [word for word in attributes if word not in element.attributes]
     for word in element.attributes:
         if word not in attributes and (near := _near(word, missing)):
-            found.append(f"{element}: {word!r} is no attribute of <{element.tag}>; did you mean {near!r}?")
+            found.append(
+                f"{element}: {word!r} is not an attribute of <{element.tag}>; did you mean {near!r}?"
+            )
     for child in element.children:
         if child.tag in children:
             if child.tag in words.of:
                 _look(words, child, found)
         elif child.tag in words.of:
-            found.append(f"{child} is not where it is read, in <{element.tag}>; {_belongs(words, child.tag)}")
+            found.append(f"{child} is misplaced in <{element.tag}>; {_belongs(words, child.tag)}")
         elif near := _near(child.tag, children):
-            found.append(f"{child} is no element of {words.format}; did you mean <{near}>?")
+            found.append(f"{child} is not an element of {words.format}; did you mean <{near}>?")
 
 
 def _near(word: str, known: list[str]) -> str | None:
-    """The known word that this one is alike, if it is not one of an extension's own."""
+    """Returns the most similar known word, or None. Words with a namespace are extensions."""
     near = [] if ":" in word else difflib.get_close_matches(word.lower(), known, 1, ALIKE)
     return near[0] if near else None
 
 
 def _belongs(words: Words, tag: str) -> str:
     owners = [f"<{owner}>" for owner, (_, children) in words.of.items() if tag in children.split()]
-    return f"it belongs into {' or '.join(owners)}" if owners else "it is the outermost element"
+    return f"it belongs in {' or '.join(owners)}" if owners else "it is the outermost element"

@@ -1,7 +1,7 @@
-"""XML that describes a robot, with the line of everything in it.
+"""XML parsing of robot descriptions, with line numbers.
 
-Read with Python's own parser with entities and includes refused, so a file can neither blow up nor reach for other files. What
-is wrong in it is told with the element, its line and the remedy.
+Uses Python's own parser and refuses entities and includes, so a file can neither expand without bound nor refer to other
+files. Errors name the element, its line and a remedy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .._core.errors import ModelError
 from .limits import Limits, read_file
 
 
-#: What expat calls a byte that cannot be where it is.
+#: Expat's error code for a byte that is not valid at its position.
 INVALID_TOKEN = expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]
 
 
 def read(function: str, kind: str, path_or_xml, limits: Limits) -> tuple[str, str | bytes]:
-    """What to call the source in errors, and its content. `kind` is that of the file: "URDF"."""
+    """Returns the name of the source for messages, and its content. `kind` is the format: "URDF"."""
     a = "a" if kind == "URDF" else "an"
     instance(function, "limits", limits, Limits, "an rbd.files.Limits")
     if not isinstance(path_or_xml, str | Path):
@@ -52,12 +52,12 @@ def read(function: str, kind: str, path_or_xml, limits: Limits) -> tuple[str, st
     except (OSError, ValueError) as error:  # names too long, null characters, no permission
         shown = str(path) if len(str(path)) < 80 else f"{str(path)[:80]}..."
         reason = type(error).__name__
-        raise ModelError(f"{shown!r}: it cannot be read ({reason}); give a path or XML text") from None
+        raise ModelError(f"{shown!r}: cannot be read ({reason}); give a path or XML text") from None
 
 
 @dataclass(slots=True)
 class Element:
-    """An element of the XML, with its line and what it is a part of."""
+    """An XML element with its line and its parent."""
 
     tag: str
     attributes: dict[str, str]
@@ -80,7 +80,7 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
     def child(self, tag: str) -> Element | None:
-        """The only child of that tag, or None."""
+        """Returns the only child with that tag, or None."""
         found = None
         for child in self.children:
             if child.tag == tag:
@@ -96,7 +96,7 @@ class Element:
         return child
 
     def text(self, key: str) -> str:
-        """An attribute that must be there."""
+        """Returns a required attribute."""
         value = self.attributes.get(key, "")
         if not value.strip():
             raise ModelError(f'{self} has no {key}; write <{self.tag} {key}="...">')
@@ -109,7 +109,7 @@ class Element:
     def numbers(
         self, key: str, count: int, default: Sequence[float] | None = None, finite: bool = True
     ) -> np.ndarray:
-        """An attribute of so many numbers."""
+        """Returns an attribute of `count` numbers."""
         if key not in self.attributes and default is not None:
             return np.array(default, float)
         return np.array(self._said(key, count, finite))
@@ -123,14 +123,14 @@ class Element:
         return _numbers(lambda: f"{self}: {key}", self.text(key), count, finite)
 
     def said(self, example: str) -> str:
-        """The text inside, which must be there."""
+        """Returns the text content, which is required."""
         value = self.content.strip()
         if not value:
             raise ModelError(f"{self} is empty; write {example}")
         return value
 
     def inside(self, tag: str, count: int, default: Sequence[float], finite: bool = True) -> np.ndarray:
-        """The so many numbers inside the only child of that tag, or the default where there is none."""
+        """Returns the `count` numbers inside the only child with that tag, or the default without such a child."""
         child = self.child(tag)
         if child is None:
             return np.array(default, float)
@@ -141,21 +141,21 @@ class Element:
         return float(self.inside(tag, 1, [default], finite)[0])
 
     def is_true(self, tag: str, default: bool = False) -> bool:
-        """Whether the only child of that tag says so."""
+        """Returns the truth value inside the only child with that tag."""
         child = self.child(tag)
         if child is None:
             return default
         word = child.content.strip().lower()
         if word not in ("true", "1", "false", "0"):
-            raise ModelError(f"{child} says {child.content.strip()!r}; it is true or false")
+            raise ModelError(f"{child} must be true or false, got {child.content.strip()!r}")
         return word in ("true", "1")
 
 
 @contextlib.contextmanager
 def telling(source: str) -> Iterator[None]:
-    """While a model is made of a file: what is wrong with it is told with the name of the file.
+    """Prefixes errors within the block with the name of the file.
 
-    Numbers may overflow on the way; where they end up they are refused.
+    Numbers may overflow within the block; non-finite results are refused where they are used.
     """
     with np.errstate(all="ignore"):
         try:
@@ -166,12 +166,12 @@ def telling(source: str) -> Iterator[None]:
 
 
 def _numbers(what: Callable[[], str], text: str, count: int, finite: bool) -> list[float]:
-    """A text of so many numbers; `what()` is said where it is none."""
+    """Returns the `count` numbers in a text; `what()` names the text in messages."""
     words = text.split()
     if len(words) != count:
         raise ModelError(f"{what()}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces")
     try:
-        if "_" in text or not text.isascii():  # a number to Python alone
+        if "_" in text or not text.isascii():  # only Python reads such a number
             raise ValueError
         values = list(map(float, words))
     except ValueError:
@@ -182,7 +182,7 @@ def _numbers(what: Callable[[], str], text: str, count: int, finite: bool) -> li
 
 
 def malformed(content: str | bytes) -> str | None:
-    """Why a text is not well-formed XML, or None."""
+    """Returns why a text is not well-formed XML, or None."""
     try:
         expat.ParserCreate().Parse(content, True)
     except expat.ExpatError as error:
@@ -198,12 +198,12 @@ def _malformed(error: expat.ExpatError, content: str | bytes) -> str:
         except UnicodeDecodeError as fault:
             line = content.count(b"\n", 0, fault.start) + 1
             byte = f"byte 0x{content[fault.start]:02x} in line {line}"
-            return f"it is not UTF-8 ({byte}), nor does it say what else it is; save it as UTF-8"
+            return f"it is not UTF-8 ({byte}) and declares no other encoding; save it as UTF-8"
     return f"it is not well-formed XML: {expat.ErrorString(error.code)} in {place}"
 
 
 def outermost(content: str | bytes) -> str | None:
-    """The tag of the outermost element of an XML text, or None where it cannot be told."""
+    """Returns the tag of the outermost element of an XML text, or None if the text cannot be parsed."""
 
     class Found(Exception):
         pass
@@ -223,7 +223,7 @@ def outermost(content: str | bytes) -> str | None:
 
 
 def parse(content: str | bytes, limits: Limits) -> Element:
-    """The root element of an XML text."""
+    """Returns the root element of an XML text."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     top = Element("", {}, 0, None)
@@ -235,9 +235,7 @@ def parse(content: str | bytes, limits: Limits) -> Element:
         if tag.startswith("xacro:"):
             raise ModelError(f"{element} is xacro; expand the file first: xacro robot.xacro > robot.urdf")
         if tag.startswith("xi:"):
-            raise ModelError(
-                f"{element} is XInclude, and other files are not read; put their content in its place"
-            )
+            raise ModelError(f"{element} is XInclude, which is not supported; insert the content of the file")
         count += 1
         limits.check_elements(count)
         limits.check_depth(len(open_elements))
@@ -259,14 +257,14 @@ def parse(content: str | bytes, limits: Limits) -> Element:
 
     def entity(name, *_):
         raise ModelError(
-            f"line {parser.CurrentLineNumber}: the DOCTYPE declares the entity {name!r}, and entities are not read; "
-            "write out what it stands for"
+            f"line {parser.CurrentLineNumber}: the DOCTYPE declares the entity {name!r}, which is not supported; "
+            "replace it by its content"
         )
 
     def defaults(element, attribute, *_):
         raise ModelError(
-            f"line {parser.CurrentLineNumber}: the DOCTYPE gives <{element}> an attribute {attribute!r}, and such defaults are "
-            "not read; write it where it is meant"
+            f"line {parser.CurrentLineNumber}: the DOCTYPE gives <{element}> a default {attribute!r}, which is not "
+            "supported; write it in each element"
         )
 
     parser.StartElementHandler = start

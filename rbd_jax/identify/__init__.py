@@ -1,89 +1,89 @@
-"""What a robot is made of, from what was measured of it: logs in, an identified model out, with what the data do not say.
+"""System identification: model parameters from logged data.
 
-What is free, one line for each kind; names may have wildcards:
+Parameter groups, which select the parameters to estimate; names may contain wildcards:
 
 - `inertias`: all ten inertia parameters of bodies
-- `masses`: their masses; the inertia goes along
-- `centers_of_mass`: where their centres of mass are
-- `placements`: where their joints sit: kinematic calibration
-- `joint_offsets`: what must be added to measured joint coordinates
+- `masses`: masses of bodies; the inertia scales with the mass
+- `centers_of_mass`: centers of mass of bodies
+- `placements`: joint placements: kinematic calibration
+- `joint_offsets`: offsets to add to measured joint coordinates
 - `damping`: viscous damping of joints
 - `coulomb`: Coulomb friction of joints
-- `friction`: both, all friction of joints
+- `friction`: viscous damping and Coulomb friction of joints
 - `armature`: armature of joints
-- `stiffness`: stiffness of springs at joints
-- `sliding_friction`: sliding friction of shapes
+- `stiffness`: stiffness of joint springs
+- `sliding_friction`: sliding friction coefficient of shapes
 - `gains`: gains of actuators
 - `gear_ratios`: gear ratios of actuators
 - `delays`: delays of sensors and actuators
-- `carried`: a number of force elements, actuators, shapes
+- `carried`: a parameter of force elements, actuators or shapes
 - `numbers`: any leaf of a model
-- `tied`: fewer numbers than things: mirror symmetry, equal motors
-- `Parameters`: all that is free, as a vector and back
-- `Kind`: what those inherit from, and one of your own
-- `Candidate`: something whose numbers a kind may free
+- `tied`: shared (tied) parameters: mirror symmetry, identical motors
+- `Parameters`: all estimated parameters as a vector, with the maps to and from a model
+- `Kind`: base class of parameter groups, including your own
+- `Candidate`: an object whose parameters a group may estimate
 
-What was measured:
+Measured data:
 
 - `Log`: one run: times and channels
-- `Channel`: a channel with times of its own, or late
+- `Channel`: a channel with its own times or a delay
 - `read_log`: a log from a file
-- `check_log`: an error for a log that cannot be one of a model
+- `check_log`: raises an error if a log does not fit a model
 - `with_rates`: a log with velocities and accelerations
-- `best_cutoff`: the cutoff that leaves the least error in a derivative
-- `LogError`: a log that cannot be
-- `LogWarning`: a log that is suspicious
+- `best_cutoff`: the cutoff frequency with the least error in a derivative
+- `LogError`: error about an invalid log
+- `LogWarning`: warning about a suspicious log
 
-Estimators that are linear in what is free:
+Linear estimators, for parameters on which forces depend linearly:
 
 - `least_squares`: weighted least squares, robust on request
-- `physical_least_squares`: the same with bodies that can be
-- `Estimate`: what they return
-- `Unseen`: what data do not see of it
-- `made_physical`: a model with inertias that bodies can have, to start from
+- `physical_least_squares`: least squares with physically consistent inertias
+- `Estimate`: the result of an estimator
+- `Unseen`: unidentifiable directions
+- `made_physical`: a model with physically consistent inertias as a starting point
 
-What an estimate is worth:
+Assessment of an estimate:
 
-- `report`: a page for people: what was found, how far to trust it, what data do not say
-- `Report`: what it returns
-- `predictions`: what a model predicts of logs, beside what was measured
-- `Prediction`: one column of one log of that
-- `cross_validation`: errors on runs that were held out
-- `CrossValidation`: what it returns
-- `whiteness`: whether errors are white, and how long they last
-- `Whiteness`: what it returns
+- `report`: a readable report: estimates, uncertainty, unidentifiable parameters
+- `Report`: the result of `report`
+- `predictions`: predictions of a model next to the measurements
+- `Prediction`: one column of one log, predicted and measured
+- `cross_validation`: errors on held-out runs
+- `CrossValidation`: the result of `cross_validation`
+- `whiteness`: tests errors for whiteness and computes their correlation time
+- `Whiteness`: the result of `whiteness`
 
-Estimators for anything that is free:
+Nonlinear estimators, for any parameter:
 
-- `Problem`: what is free, logs, and how they are compared: errors and a differentiable loss
-- `solve`: the values that fit best
-- `EquationError`: samples compared one by one: torques, sensors
-- `OutputError`: simulations compared with all that was measured; multiple shooting
-- `Comparison`: what those inherit from
-- `Unknowns`: what a problem is solved for
-- `Windows`: logs cut into pieces
+- `Problem`: parameters, logs and a comparison: errors and a differentiable loss
+- `solve`: the best-fitting parameter values
+- `EquationError`: compares torques and sensor readings per sample
+- `OutputError`: compares simulations with all measurements; multiple shooting
+- `Comparison`: base class of the comparisons
+- `Unknowns`: the unknowns of a problem
+- `Windows`: logs cut into windows
 - `Measured`: a channel in windows
 
-What values may be:
+Posterior distributions:
 
-- `laplace`: draws from the normal distribution about an estimate
-- `hmc`: draws from the posterior by Hamiltonian Monte Carlo
-- `Posterior`: what they return
+- `laplace`: samples from the normal distribution around an estimate
+- `hmc`: samples from the posterior by Hamiltonian Monte Carlo
+- `Posterior`: the result of `laplace` and `hmc`
 
-Motions that say the most, to be measured:
+Exciting motions for measurements:
 
-- `excitation`: the periodic motion within limits with the most information
-- `Excitation`: what it returns
-- `PeriodicMotion`: Fourier series of joints
+- `excitation`: the most informative periodic motion within limits
+- `Excitation`: the result of `excitation`
+- `PeriodicMotion`: Fourier series of joint coordinates
 
-What they are made of:
+Building blocks:
 
-- `Equations`: the equations of motion of logs, condensed
-- `Samples`: samples of motions with the forces that made them
-- `samples_of`: those of a log
-- `torque_regressor`: generalized forces as a linear function of all of these numbers
-- `linear_numbers`: these numbers of a model
-- `with_linear_numbers`: the model with others
+- `Equations`: the equations of motion of logs in condensed form
+- `Samples`: samples of motions with the generalized forces
+- `samples_of`: the samples of a log
+- `torque_regressor`: generalized forces as a linear function of the linear parameters
+- `linear_numbers`: the linear parameters of a model
+- `with_linear_numbers`: a model with other linear parameters
 """
 
 __all__ = [

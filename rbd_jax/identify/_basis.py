@@ -1,7 +1,8 @@
-"""What of some values data see, what of the rest was known beforehand, and least squares in these ways of changing them.
+"""Identifiable and unidentifiable directions of the parameters, and least squares in these coordinates.
 
-Data and knowledge are rows of least squares in the values. Knowledge is much weaker than data, and where data see nothing they
-have rounding: so what they see is decided first, and of the rest their rows are left out.
+Data and prior knowledge are rows of a least-squares problem in the parameters. The prior is much weaker than the data, and
+along unidentifiable directions the data contain only rounding errors. Therefore the identifiable directions are determined
+first, and the data rows are set to zero along all others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from ._triangles import with_rows
 
 
 class LeastSquares(NamedTuple):
-    """The least of a sum of squares: where it is, a root of its covariance, and by how much a half of the sum falls."""
+    """The minimum of a sum of squares.
+
+    - `step`: the minimizer.
+    - `root`: a square root of its covariance.
+    - `gain`: the decrease of half the sum of squares.
+    """
 
     step: np.ndarray
     root: np.ndarray
@@ -22,8 +28,13 @@ class LeastSquares(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """Coordinates of what may change: `p - p₀ = change y`, the first `seen` of y being what the data see. `hidden` is what they
-    do not see, a row each, and `lost` what nothing holds."""
+    """Coordinates y of parameter changes, `p - p₀ = change y`.
+
+    - `change`: a column for each coordinate.
+    - `seen`: the number of coordinates that the data identify; these come first.
+    - `hidden`: unidentifiable directions, a row each.
+    - `lost`: directions that neither the data nor the prior determine, a row each.
+    """
 
     change: np.ndarray
     seen: int
@@ -31,7 +42,7 @@ class Basis(NamedTuple):
     lost: np.ndarray
 
     def least_squares(self, data: np.ndarray, known: np.ndarray, right: np.ndarray) -> LeastSquares:
-        """Of `‖[data; known] (p - p₀) + right‖²`."""
+        """Minimizes `‖[data; known] (p - p₀) + right‖²`."""
         by_data = data @ self.change
         by_data[:, self.seen :] = 0.0
         rows = np.concatenate([by_data, known @ self.change])
@@ -41,18 +52,21 @@ class Basis(NamedTuple):
         return LeastSquares(-root @ r[:count, count], root, float(np.sum(r[:count, count] ** 2) / 2))
 
     def loose(self, scale: np.ndarray) -> np.ndarray:
-        """Which values nothing holds."""
+        """Returns a mask of the parameters that neither the data nor the prior determine."""
         return np.abs(self.lost / scale).max(axis=0, initial=0) > 1e-6
 
 
 def basis_of(
     data: np.ndarray, known: np.ndarray, scale: np.ndarray, free: np.ndarray, tolerance: float
 ) -> Basis:
-    """That of the free values.
+    """Returns the basis of the estimated parameters.
 
-    - `scale`: of each value what shows as much as the others.
-    - `free`: which may change.
-    - `tolerance`: what shows less than this share of what shows most is not seen.
+    Args:
+      data: Rows of the data.
+      known: Rows of the prior.
+      scale: For each parameter, the change that affects the data as much as the others do.
+      free: Mask of the parameters that may change.
+      tolerance: Directions with a relative effect below this value count as unidentifiable.
     """
     at = np.flatnonzero(free)
     triangle = with_rows(None, data[:, at] * scale[at])
@@ -62,7 +76,7 @@ def basis_of(
     there[np.arange(len(at)), at] = 1
     spread = lambda rows: (rows * scale[at]) @ there
     hidden = vectors[seen:]
-    # Of what the data do not see, what was known beforehand holds some.
+    # The prior determines some of the unidentifiable directions.
     _, held, ways = singular(np.concatenate([known @ spread(hidden).T, np.zeros((len(hidden),) * 2)]))
     count = int(np.sum(held > 1e-9 * held.max(initial=0))) if len(hidden) else 0
     change = np.concatenate([spread(vectors[:seen]), spread(ways[:count] @ hidden)])
@@ -70,8 +84,10 @@ def basis_of(
 
 
 def singular(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The singular value decomposition. By QR iterations: the faster one of NumPy gives up on some matrices with tiny
-    numbers in them."""
+    """Returns the singular value decomposition by QR iterations.
+
+    NumPy's faster method does not converge for some matrices with tiny entries.
+    """
     from scipy.linalg import svd
 
     tiny = np.finfo(float).eps * 1e-3 * np.abs(matrix).max(initial=0)

@@ -1,11 +1,12 @@
-"""The way to the least: Gauss and Newton's steps, shortened as Levenberg and Marquardt do, the noise found on the way.
+"""The nonlinear solver: Gauss-Newton steps with Levenberg-Marquardt damping, and noise estimated along the way.
 
-Each turn linearizes the windows with errors in units of the noise, eliminates first states, and takes the step in x that is
-least with the damping; it is kept if the loss at the same noise falls. Robust losses are by weights, found anew in each turn:
-Huber's until that settles, and then Tukey's. Where windows are joined, the gaps between them may be wide at first, and are
-closed in three stages.
+Each iteration linearizes the windows with errors in units of the noise, eliminates the initial states, and computes the
+damped least-squares step in x. It accepts the step if the loss at the same noise decreases. Robust losses use weights that
+are updated in each iteration: Huber's until convergence, then Tukey's. The gaps between joined windows may be wide at first
+and are closed in three stages.
 
-A search asks for numbers and goes on with the answer, so that many searches are answered together.
+A search is a generator that yields requests for errors or linearizations. This way, the requests of several searches are
+evaluated together.
 """
 
 from __future__ import annotations
@@ -25,27 +26,28 @@ from .problem import GAPS, Problem, Unknowns, prior_errors
 from .robust import huber, huber_loss, scatter, tukey, tukey_loss
 
 
-#: Damping to begin with, what it grows by after a step that was none, the least, and the most before a search is given up.
+#: Initial damping, its growth factor after a rejected step, its minimum, and its maximum, at which the search cannot
+#: continue.
 FIRST, GROWTH, LESS, MOST = 1e-3, 8.0, 1e-12, 1e10
-#: The longest step in each coordinate without bounds, where one is a usual change; and how far one goes towards a bound: the
-#: value is there to a millionth of a usual change.
+#: Longest step in each unconstrained coordinate, where one is a usual change; and the largest magnitude of coordinates with
+#: bounds. There the value is at its bound up to a millionth of a usual change.
 LONGEST, FARTHEST = 5.0, 14.0
-#: A gain smaller than this is none, in units of the loss, of which a half is one standard deviation; and in earlier stages.
+#: Smallest relevant decrease of the loss in the last stage and in earlier stages; one half is one standard deviation.
 LEAST, ROUGHLY = 1e-4, 1e-1
-#: The least and the most damping where errors are means of ensembles, whose slopes are never exact; and of how many more
-#: ensembles a search goes on from where it has ended.
+#: Minimum and maximum damping for ensembles, whose derivatives are never exact; and the number of further ensembles with
+#: which a search continues after it has converged.
 CROOKED, DRAWS = (1e-3, 1e2), 2
-#: After so many turns that gain nothing more, whatever the damping, it ends.
+#: A search ends after this number of consecutive iterations without a relevant decrease, at any damping.
 IDLE = 3
-#: The last stage of gaps.
+#: Index of the last stage of gaps.
 LAST = len(GAPS) - 1
-#: Noise less than this is rounding, in units of the precision and of what is measured.
+#: Noise below this value counts as rounding error, in units of the precision and of the size of the measurements.
 ROUNDING = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """What a search wants to know at a point: errors and gaps; or, with weights, the linearized windows."""
+    """A request of a search at a point: errors and gaps or, with weights, the linearized windows."""
 
     unknowns: Unknowns
     weights: np.ndarray | None = None
@@ -55,13 +57,14 @@ class Ask:
 
 @dataclass(eq=False)
 class Descent:
-    """A search, at some point of its way.
+    """A search and its current iterate.
 
-    - `x`, `states`: where it is; `noise` of each column, as it is found.
-    - `stage`: which of the gaps are asked for.
-    - `idle`: how many turns in a row have gained next to nothing.
-    - `draw`: which ensembles simulations are of.
-    - `leaves_out`: whether a robust search has gone on from Huber's loss to Tukey's.
+    - `x`, `states`: the iterate.
+    - `noise`: the current noise estimate of each column.
+    - `stage`: the index of the current gap size.
+    - `idle`: number of consecutive iterations without a relevant decrease.
+    - `draw`: index of the ensemble of the simulations.
+    - `leaves_out`: whether a robust search has switched from Huber's loss to Tukey's.
     """
 
     problem: Problem
@@ -90,7 +93,7 @@ class Descent:
         self.highest = np.where(below & above, FARTHEST, np.inf)
 
     def advance(self, turns: int) -> Generator[Ask, Any, None]:
-        """So many turns at most, from one to the next."""
+        """Yields requests until the search is done or has made this number of iterations in total."""
         if self.done:
             return
         errors, gaps = yield Ask(self.unknowns(), draw=self.draw)
@@ -100,7 +103,7 @@ class Descent:
         if not self.noise.size:
             self.noise = self._found_noise(errors)
         while self.turn < turns and not self.done:
-            # Here a search may be saved: all that it goes on with is in its fields, or follows from them.
+            # A search can be saved here: its fields determine how it continues.
             linear = yield Ask(self.unknowns(), self.weights(errors), self.gap_size, self.draw)
             self.turn += 1
             prior, before = self.prior(), self._loss(errors, gaps, self.x)
@@ -128,9 +131,17 @@ class Descent:
                 errors, gaps = yield Ask(self.unknowns(), draw=self.draw)
 
     def _settle(self, before: float, after: float, noise: np.ndarray, long: bool, promised: float) -> None:
-        """Whether this was the last turn, or the last of its stage. After a long step it was not.
+        """Updates the noise and decides whether this iteration was the last one of its stage or of the search.
 
-        - `promised`: what a step without damping would gain if errors were straight, where it was damped because they are not.
+        A search never ends after a long step.
+
+        Args:
+          before: The loss before the step.
+          after: The loss after the step, at the same noise.
+          noise: The new noise estimate.
+          long: True if a coordinate changed by one or more.
+          promised: The decrease that an undamped step would achieve if the errors were linear; zero if the damping was
+            small.
         """
         last, stuck = self.stage == LAST, self.damping > self.most
         rounding = bool(np.all(noise <= 2 * self.rounding))
@@ -141,7 +152,7 @@ class Descent:
         if not (stuck or self.idle >= IDLE or (nothing and self.damping <= FIRST)):
             return
         self.idle = 0
-        # The means of ensembles have small jumps, where a search of them ends; those of others are elsewhere.
+        # Means over an ensemble have small jumps, at which a search ends; other ensembles have jumps elsewhere.
         smooth = self.problem.compare.ensemble is None
         if last and self.problem.robust and not self.leaves_out:
             self.leaves_out, self.damping = True, FIRST
@@ -154,12 +165,12 @@ class Descent:
             self.stage, self.damping = self.stage + 1, FIRST
 
     def state(self) -> dict[str, Any]:
-        """All of it that changes, between two turns."""
+        """Returns all fields that change between iterations."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "problem"}
 
     @staticmethod
     def restored(problem: Problem, state: dict[str, Any]) -> Descent:
-        """A search with such a state."""
+        """Returns a search with this state."""
         search = Descent(problem, state["x"], state["states"])
         for name in search.state():
             setattr(search, name, state[name])
@@ -181,12 +192,12 @@ class Descent:
         return Unknowns(jnp.asarray(x, dtype), jnp.asarray(states, dtype))
 
     def prior(self) -> np.ndarray:
-        """What is known beforehand, about x: rows in (x, 1)."""
+        """Returns the prior, linearized at x: rows in (x, 1)."""
         rows, slopes = (np.asarray(y, float) for y in _prior(self.problem.parameters, self.unknowns().x))
         return np.concatenate([slopes, rows[:, None]], axis=1)
 
     def weights(self, errors) -> np.ndarray:
-        """What errors are multiplied by."""
+        """Returns the factors that multiply the errors."""
         weights = self.there / self.noise[self.column_of]
         if self.problem.robust:
             weighing = tukey if self.leaves_out else huber
@@ -194,7 +205,7 @@ class Descent:
         return weights.astype(self.problem.model.dtype)
 
     def spread(self, errors) -> np.ndarray:
-        """What the scatter of the values depends on in place of the noise, of each column and in units of it."""
+        """Returns the factor of each column by which the scatter of the values differs from the noise."""
         if not self.problem.robust:
             return np.ones(len(self.noise))
         sizes = np.where(self.there, np.abs(errors / self.noise[self.column_of]), np.nan)
@@ -217,11 +228,11 @@ class Descent:
 
 
 def answered(searches: Sequence[Generator[Ask, Any, None]], problem: Problem) -> Generator[bool, None, None]:
-    """All searches to their ends, turn by turn, what they ask for answered together; after each round of answers says whether
-    all are between turns.
+    """Runs all searches to their ends and evaluates their requests together.
 
-    Each search has its place in a group, whatever the others ask, so that what it is told does not depend on those, to the last
-    bit. And there are as many places as searches, so that nothing is compiled anew when the first are done.
+    Yields after each evaluation whether all searches are between iterations. Each search has a fixed place in the batch, so
+    its results do not depend on the other searches, to the last bit. The batch size stays constant, so nothing is
+    recompiled when a search ends.
     """
     waiting = _following(searches, {i: None for i in range(len(searches))})
     while waiting:
@@ -236,7 +247,7 @@ def answered(searches: Sequence[Generator[Ask, Any, None]], problem: Problem) ->
 
 
 def _following(searches, replies: dict[int, Any]) -> dict[int, Ask]:
-    """What those searches that are not done ask for next."""
+    """Returns the next requests of the searches that are not done."""
     asks = {}
     for i, reply in replies.items():
         try:
@@ -263,19 +274,25 @@ def _linearized(problem: Problem, asks: Sequence[Ask]):
 
 
 def _each(asks: Sequence[Ask], answer) -> list:
-    """Answers one by one. Places of searches that do not ask are filled with another's question, which is answered once."""
+    """Evaluates requests separately.
+
+    The places of searches without a request contain another search's request, which is evaluated once.
+    """
     known = {id(ask): answer(ask) for ask in {id(ask): ask for ask in asks}.values()}
     return [known[id(ask)] for ask in asks]
 
 
 def root_mean_square(problem: Problem, errors: np.ndarray) -> np.ndarray:
-    """Of each column."""
+    """Returns the root mean square of the errors of each column."""
     squares = np.bincount(problem.windows.column_of(), (errors**2).sum(axis=0), len(problem.columns))
     return np.sqrt(squares / np.maximum(problem.counts, 1))
 
 
 def found_noise(problem: Problem, errors: np.ndarray) -> np.ndarray:
-    """The noise of each column: as it was given, or the root of the mean square, of robust estimates by the median."""
+    """Returns the noise of each column.
+
+    It is the given noise or the root mean square of the errors; robust problems use the median.
+    """
     if problem.robust:
         there, of = problem.windows.there(), problem.windows.column_of()
         sizes = [np.abs(errors[:, of == i][there[:, of == i]]) for i in range(len(problem.columns))]
@@ -286,20 +303,20 @@ def found_noise(problem: Problem, errors: np.ndarray) -> np.ndarray:
 
 
 def refuse_failed(problem: Problem, unknowns: Unknowns) -> None:
-    """Say which simulation fails, if one does from the model as it is."""
+    """Raises an error that names the first window that cannot be simulated with the initial model."""
     errors = np.asarray(problem.errors(unknowns)[0])
     bad = np.flatnonzero(~np.isfinite(errors).all(axis=1))
     if len(bad):
         log = problem.logs[int(problem.windows.log[bad[0]])]
         raise LogError(
-            f"identify.solve: from the model as it is, {len(bad)} of {len(errors)} windows cannot be simulated, the first from "
+            f"identify.solve: with the initial model, {len(bad)} of {len(errors)} windows cannot be simulated, the first from "
             f"t = {problem.windows.begins[bad[0]]:.6g} s of log {log.name!r}; take shorter steps (OutputError(dt=...)), another "
-            "scheme, or a better model to start from"
+            "scheme, or a better initial model"
         )
 
 
 def _sizes(problem: Problem) -> np.ndarray:
-    """How large what was measured is, of each column."""
+    """Returns the root mean square of the measurements of each column."""
     found = []
     for one in problem.windows.measured:
         size = np.sqrt(np.mean(np.asarray(one.values, float) ** 2, axis=(0, 1)))
@@ -309,7 +326,7 @@ def _sizes(problem: Problem) -> np.ndarray:
 
 
 def _step(rows: np.ndarray, damping: float) -> np.ndarray:
-    """The least of rows in (x, 1), damped; along what they do not see it is zero."""
+    """Returns the damped least-squares solution of rows in (x, 1); it is zero along unobservable directions."""
     if rows.shape[1] == 1:
         return np.zeros(0)
     norms = np.sqrt(np.sum(rows[:, :-1] ** 2, axis=0))
@@ -321,7 +338,7 @@ def _step(rows: np.ndarray, damping: float) -> np.ndarray:
 
 
 def _promised(rows: np.ndarray) -> float:
-    """By how much the step that is least, without damping, makes a half of the sum of squares less."""
+    """Returns by how much the undamped least-squares step reduces half of the sum of squares."""
     step = _step(rows, 0.0)
     return float(np.sum(rows[:, -1] ** 2) - np.sum((rows[:, :-1] @ step + rows[:, -1]) ** 2)) / 2
 

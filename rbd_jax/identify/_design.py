@@ -1,14 +1,14 @@
-"""The problem that `excitation` solves: of periodic motions within limits, the one whose torques say most.
+"""The optimization problem of `excitation`: the most informative periodic motion within limits.
 
-Unknown are, for each joint, the shape of its series, how much of the room that its limits leave it takes, and where in that room
-it is. The largest size that a shape can have follows from samples of it (see `fourier`), so whatever the unknowns, limits of
-positions, speeds and accelerations are kept, and starts from rest are made by what coefficients can be at all. Torques and
-distances are no such simple functions: what is beyond their limits costs, more and more, and in the end each motion is shortened
-towards a configuration in which the robot can stand until it keeps them.
+The unknowns of each joint are the shape of its series, its share of the range that the limits leave, and its position in
+that range. The largest feasible size of a shape follows from samples of it (see `fourier`). Therefore all unknowns satisfy
+the limits of positions, speeds and accelerations; starts at rest are built into the coefficients. Torques and distances
+have no such closed form. Violations of their limits are penalized with increasing weight. Finally, each motion is
+contracted towards a standing configuration until it satisfies the limits.
 
-What is sought is the largest `log det F`, with `F = mean of Wᵀ Yᵀ Σ⁻¹ Y W` over the samples. The columns of W are ways in which
-the free values can be seen to change, in such units that F is the identity in the mean over random motions: neither units nor the
-choice of base parameters matter, and single precision is enough.
+The objective is the largest `log det F` with `F = mean of Wᵀ Yᵀ Σ⁻¹ Y W` over the samples. The columns of W are
+identifiable directions of the estimated values. They are scaled so that F is the identity on average over random motions.
+The result is independent of units and of the choice of base parameters, and single precision is sufficient.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from .equations import linear_numbers, torque_regressor
 from .fourier import SAMPLES, basis, excess
 
 
-#: So many samples for each harmonic are looked at while a motion is improved, and so many when it is shortened.
+#: Number of samples per harmonic during the optimization, and for the final contraction.
 COARSE, FINE = 16, 64
-#: How far within the limits of torques and distances it is to be: a share of the limit, and of the size of the smaller shape.
+#: Target margin inside the limits of torques and distances: a fraction of the limit, and of the size of the smaller shape.
 INSIDE = 0.01
-#: What a share of a limit costs that it is exceeded by, squared and summed over the samples, at the beginning and at the end.
+#: Initial and final weight of the sum of squared relative violations.
 COSTS = 1.0, 1e4
-#: The rate of Adam at the beginning and at the end, and its two memories.
+#: Initial and final learning rate of Adam, and its two decay rates.
 RATES, MEMORIES = (0.1, 1e-3), (0.9, 0.99)
-#: So many steps are made between two reports.
+#: Number of steps between two progress reports.
 STRIDE = 25
-#: So many states are looked at together.
+#: Number of states that are evaluated together.
 PIECE = 512
 
 
 class Point(NamedTuple):
-    """Unknowns, any numbers; of several motions along axis 0.
+    """Unconstrained unknowns; several motions are along axis 0.
 
     - `shape`: coordinates of the series of each joint, (joints, n).
-    - `size`: how much of what is possible it has, before a sigmoid.
-    - `place`: where in the room that is left.
+    - `size`: the fraction of the largest feasible size, before a sigmoid.
+    - `place`: the position in the remaining range, before a sigmoid.
     """
 
     shape: Float[Array, "*starts joints n"]
@@ -63,23 +63,31 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Fourier series of the joints that move, the sines first: `middle` (joints,), `series` (2 harmonics, joints)."""
+    """Fourier series of the moving joints.
+
+    - `middle`: the mean coordinates, (joints,).
+    - `series`: the coefficients, sines first, (2 harmonics, joints).
+    """
 
     middle: Float[Array, "*starts joints"]
     series: Float[Array, "*starts terms joints"]
 
 
 class Design(eqx.Module):
-    """What is asked.
+    """The data of the optimization problem.
 
-    - `home`: a configuration in which the robot can stand, and where joints rest that do not move.
-    - `low`, `high`, `speed`, `acceleration`: limits of the joints that move; `torque`: of all degrees of freedom. Infinite where
-      there is none.
-    - `clearance`: what each of `pairs` is to be apart; `sizes`: the radius of the smaller shape of it.
-    - `ways`: W, by the numbers of `linear_numbers`; `weights`: one over the noise of each degree of freedom, zero if it is not
-      measured; `known`: what is known beforehand, as a part of F.
-    - `turning`: speeds over which friction turns here. As `passive_force` has it single samples would decide.
-    - `begins`: whether it starts at `home`; `rests`: whether it starts at rest, and without acceleration.
+    - `home`: a configuration in which the robot can stand, and where joints that do not move rest.
+    - `low`, `high`, `speed`, `acceleration`: limits of the moving joints, infinite where absent.
+    - `torque`: limits of all degrees of freedom, infinite where absent.
+    - `clearance`: the required distance of each of `pairs`.
+    - `sizes`: the radius of the smaller shape of each pair.
+    - `ways`: W, with rows as in `linear_numbers`.
+    - `weights`: the inverse noise of each degree of freedom, zero if it is not measured.
+    - `known`: the contribution of the prior to F.
+    - `turning`: speeds over which the sign of friction changes. The width of `passive_force` is too narrow: single samples
+      would dominate.
+    - `begins`: whether the motion starts at `home`.
+    - `rests`: whether it starts with zero velocity and acceleration.
     """
 
     model: Model
@@ -109,7 +117,7 @@ class Design(eqx.Module):
 
     @compiled
     def random_points(self, key, count: int) -> Point:
-        """Points all over: series whose harmonics are equally fast in the mean, of eight tenths of the size that is possible."""
+        """Returns random points: series with equal mean speeds of all harmonics, at 80 % of the feasible size."""
         shape, place = jax.random.split(key)
         joints, dtype = len(self.q_places), self.model.dtype
         width = _coordinates(self.harmonics, self.rests).shape[1]
@@ -120,7 +128,7 @@ class Design(eqx.Module):
         )
 
     def series(self, point: Point) -> Series:
-        """The motion of a point, within the limits of positions, speeds and accelerations."""
+        """Returns the motion of a point; it satisfies the limits of positions, speeds and accelerations."""
         dtype = point.shape.dtype
         terms = matmul(jnp.asarray(_coordinates(self.harmonics, self.rests), dtype), transpose(point.shape))
         count = SAMPLES * self.harmonics
@@ -143,7 +151,7 @@ class Design(eqx.Module):
         return Series(least + (most - least) * jax.nn.sigmoid(point.place), scale[None] * terms)
 
     def samples(self, motion: Series, count: int):
-        """q, v, a at so many equal phases of a period: (count, nq), (count, nv), (count, nv)."""
+        """Returns q, v and a at `count` equal phases of a period: (count, nq), (count, nv), (count, nv)."""
         dtype = motion.series.dtype
         q, v, a = (matmul(jnp.asarray(rows, dtype), motion.series) for rows in basis(self.harmonics, count))
         q_spread, v_spread = np.zeros((2, len(self.q_places), max(self.model.nq, self.model.nv)))
@@ -155,15 +163,15 @@ class Design(eqx.Module):
         return rest[None] + at, matmul(v, spread) * self.omega, matmul(a, spread) * self.omega**2
 
     def shortened(self, motion: Series, share) -> Series:
-        """With all ways from home shortened to a share of them."""
+        """Returns the motion with all displacements from home multiplied by `share`."""
         home = self.home[np.array(self.q_places)]
         return Series(home + share * (motion.middle - home), share * motion.series)
 
 
 def _coordinates(harmonics: int, rests: bool) -> np.ndarray:
-    """Series by coordinates that are free, (2 harmonics, n): with `rests` neither velocity nor acceleration at phase zero."""
+    """Returns a basis of the series, (2 harmonics, n); with `rests`, velocity and acceleration are zero at phase zero."""
     k = np.arange(1, harmonics + 1)
-    # Series over their harmonic, so that all are equally fast.
+    # Divide by the harmonic, so that all series are equally fast.
     parts = []
     for fixed in (np.ones(harmonics), k.astype(float)):
         whole = np.eye(harmonics)
@@ -175,11 +183,11 @@ def _coordinates(harmonics: int, rests: bool) -> np.ndarray:
     return np.block([[sines, none(sines)], [none(cosines), cosines]])
 
 
-# What motions say.
+# Information of motions.
 
 
 def information(design: Design, motions: Series, count: int):
-    """F of several motions, and by what their torques and distances are beyond the limits, of (starts, count, ...)."""
+    """Returns F of several motions, and their relative violations of torque and distance limits, (starts, count, ...)."""
     q, v, a = jax.vmap(lambda motion: design.samples(motion, count))(motions)
     flat = (x.reshape(-1, x.shape[-1]) for x in (q, v, a))
 
@@ -206,13 +214,13 @@ def information(design: Design, motions: Series, count: int):
 
 
 def _carried(model: Model, motion: Motion):
-    """What the model's force elements do; `model` is without its actuators."""
+    """Returns the generalized force of the model's force elements; `model` is without its actuators."""
     acting = [force.generalized_force(motion) for force in carried_forces(model)]
     return sum(acting, jnp.zeros(model.nv, motion.q.dtype))
 
 
 def log_determinant(found: Float[Array, "*starts n n"]) -> Float[Array, "*starts"]:
-    """Of F, with a little added that keeps it finite."""
+    """Returns `log det F`, with a small regularization that keeps it finite."""
     ridge = float(jnp.finfo(found.dtype).eps) ** 0.75
     little = ridge * jnp.eye(found.shape[-1], dtype=found.dtype)
     root = jnp.linalg.cholesky(found + jnp.broadcast_to(little, found.shape))
@@ -220,7 +228,7 @@ def log_determinant(found: Float[Array, "*starts n n"]) -> Float[Array, "*starts
 
 
 def losses(design: Design, points: Point, cost, count: int) -> Float[Array, "starts"]:
-    """What is made small: minus `log det F` for each way, and what is beyond limits at its cost."""
+    """Returns the objective of each motion: minus the mean `log det F` per direction, plus the weighted violations."""
     motions = jax.vmap(design.series)(points)
     found, strong, near = information(design, motions, count)
     over = sum(jnp.sum(jnp.maximum(x + INSIDE, 0) ** 2, axis=(1, 2)) for x in (strong, near))
@@ -229,7 +237,16 @@ def losses(design: Design, points: Point, cost, count: int) -> Float[Array, "sta
 
 @compiled
 def improved(design: Design, points: Point, memory, done, total, count: int):
-    """The points after some more steps of Adam; `memory` is its own, `done` of `total` steps are made."""
+    """Returns the points and the state of Adam after `STRIDE` more steps.
+
+    Args:
+      design: The problem.
+      points: The current points.
+      memory: The state of Adam.
+      done: Number of steps so far.
+      total: Number of steps in total.
+      count: Number of samples of each motion.
+    """
 
     def step(carry, number):
         points, (first, second) = carry
@@ -254,31 +271,31 @@ def improved(design: Design, points: Point, memory, done, total, count: int):
 
 @compiled
 def states(design: Design, motions: Series, count: int):
-    """q, v, a of several motions at so many times of a period, (starts, count, ...)."""
+    """Returns q, v and a of several motions at `count` times of a period, (starts, count, ...)."""
     return jax.vmap(lambda motion: design.samples(motion, count))(motions)
 
 
 @compiled
 def judged(design: Design, motions: Series, count: int):
-    """`information` of motions."""
+    """Returns the `information` of motions."""
     return whole(information(design, motions, count))
 
 
 @compiled
 def shortened(design: Design, motions: Series, shares) -> Series:
-    """Motions with all ways from home shortened to a share of them."""
+    """Returns motions with all displacements from home multiplied by `shares`."""
     return jax.vmap(design.shortened)(motions, shares)
 
 
 @compiled
 def said_by(found: Float[Array, "starts n n"]) -> Float[Array, "starts"]:
-    """`log_determinant` of what motions say."""
+    """Returns the `log_determinant` of several F."""
     return log_determinant(found)
 
 
 @compiled
 def series_of(design: Design, points: Point) -> Series:
-    """The motions of points."""
+    """Returns the motions of points."""
     return jax.vmap(design.series)(points)
 
 
@@ -293,11 +310,14 @@ def _needed(model: Model, pairs: tuple[Touching, ...], q, v, a):
 
 
 def needed(model: Model, pairs: tuple[Touching, ...], q, v, a) -> tuple[np.ndarray, np.ndarray]:
-    """The forces that states take and how far pairs of shapes are apart in them, row by row; `model` is without its actuators."""
+    """Returns the generalized forces that states require, and the distances between pairs of shapes, row by row.
+
+    `model` is without its actuators.
+    """
     found = []
     for start in range(0, len(q), PIECE):
         rows = [np.asarray(x[start : start + PIECE]) for x in (q, v, a)]
-        # Filled up, so that one length is compiled.
+        # Pad the rows, so that only one length is compiled.
         short = PIECE - len(rows[0])
         filled = [np.concatenate([x, np.repeat(x[-1:], short, axis=0)]).astype(model.dtype) for x in rows]
         found.append([np.asarray(x, float)[: PIECE - short] for x in _needed(model, pairs, *filled)])

@@ -1,9 +1,9 @@
-"""Least squares in what is free and in the first states of windows, by triangles: first states are eliminated one by one.
+"""Least squares in the parameters and the initial states of windows, by triangular elimination of the initial states.
 
-Every window has errors that depend on its own first state δ and on what is free, x; where it goes on, also the gap to the next
-window's first state. Going backwards, the next state is eliminated from all that depends on it, which leaves a triangle in
-(δ, x, 1), and at last one in (x, 1): a square-root information smoother. No normal equations are made, so no digits are
-lost. Then x is known, and the states follow forwards.
+The errors of each window depend on its own initial state δ and on the parameters x. If the window continues in the next
+one, the gap to the initial state of that window is an error, too. A backward pass eliminates the next state from all rows
+that depend on it. This leaves a triangle in (δ, x, 1) for each window, and finally one in (x, 1): a square-root information
+smoother. The normal equations are not formed, which preserves all digits. A forward pass then computes the states from x.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from ._triangles import with_rows
 class Linear:
     """Linearized windows.
 
-    - `own`: triangles in (δ, x, 1), (windows, m, m), m = states + free + 1.
-    - `gaps`: rows in (δ of the next, δ, x, 1), (windows, states, states + m); what does not go on is not looked at.
-    - `goes_on`: which do.
+    - `own`: triangles in (δ, x, 1), (windows, m, m), with m = states + parameters + 1.
+    - `gaps`: rows in (δ of the next window, δ, x, 1), (windows, states, states + m); ignored for windows that do not
+      continue.
+    - `goes_on`: mask of the windows that continue in the next one.
+    - `states`: number of coordinates of an initial state.
     """
 
     own: np.ndarray
@@ -32,7 +34,12 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class Eliminated:
-    """A triangle in (x, 1), and how each first state follows from that before and x: rows in (δ, δ before, x, 1)."""
+    """A triangle in (x, 1), and how each initial state depends on x and on the preceding one.
+
+    - `triangle`: the triangle in (x, 1).
+    - `backs`: for each window, rows in (δ, δ of the preceding window, x, 1).
+    - `goes_on`, `states`: as in `Linear`.
+    """
 
     triangle: np.ndarray
     backs: list[np.ndarray]
@@ -40,7 +47,7 @@ class Eliminated:
     states: int
 
     def states_of(self, x: np.ndarray) -> np.ndarray:
-        """The first states, least squares for this x."""
+        """Returns the least-squares initial states for this x."""
         found, before = np.zeros((len(self.backs), self.states)), np.zeros(self.states)
         for k, rows in enumerate(self.backs):
             size = self.states
@@ -51,12 +58,16 @@ class Eliminated:
         return found
 
     def covariances(self, of_x: np.ndarray) -> np.ndarray:
-        """Those of (δ, x) of each window, from that of x: (windows, states + free, states + free)."""
+        """Returns the covariance of (δ, x) of each window, (windows, states + parameters, states + parameters).
+
+        Args:
+          of_x: The covariance of x.
+        """
         size, free = self.states, len(of_x)
         found = np.zeros((len(self.backs), size + free, size + free))
         for k, rows in enumerate(self.backs):
             first = k == 0 or not self.goes_on[k - 1]
-            # (δ, x) by (δ before, x), and by what else δ scatters.
+            # (δ, x) as a function of (δ of the preceding window, x), and the independent part of δ.
             way, own = np.eye(size + free), np.zeros((size + free, size))
             if size:
                 own[:size] = np.linalg.inv(rows[:, :size])
@@ -69,15 +80,17 @@ class Eliminated:
 
 
 def eliminated(linear: Linear, damping: float) -> Eliminated:
-    """What is left in x.
+    """Eliminates the initial states and returns the triangle in x.
 
-    - `damping`: of the states, relative to how much they are seen (Levenberg and Marquardt's).
+    Args:
+      linear: The linearized windows.
+      damping: Damping of the states, relative to their column norms (Levenberg-Marquardt).
     """
     size, m = linear.states, linear.own.shape[1]
     free = m - size - 1
     left = None
     backs: list[np.ndarray] = [np.zeros((size, 2 * size + free + 1))] * len(linear.own)
-    carried = None  # a triangle in (δ of the next, x, 1)
+    carried = None  # a triangle in (δ of the next window, x, 1)
     for k in reversed(range(len(linear.own))):
         own = linear.own[k]
         if linear.goes_on[k] and carried is not None:
@@ -101,7 +114,7 @@ def eliminated(linear: Linear, damping: float) -> Eliminated:
 
 
 def _damped(rows: np.ndarray, size: int, damping: float) -> np.ndarray:
-    """With rows that hold the first columns where they are, by so much of their own size; and a little in any case."""
+    """Appends rows that damp the first columns relative to their norms, with a small minimum."""
     norms = np.sqrt(np.sum(rows[:, :size] ** 2, axis=0))
     least = 1e-9 * max(norms.max(initial=0), 1e-300)
     held = np.zeros((size, rows.shape[1]))

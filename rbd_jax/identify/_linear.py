@@ -1,12 +1,13 @@
-"""The problem that the linear estimators solve: least squares in the values, what is known beforehand, bounds, and the noise.
+"""The problem of the linear estimators: least squares in the parameter values with prior, bounds and estimated noise.
 
     ½ Σ_j ‖T_j [p - p₀; 1]‖² / σ_j² + ½ Σ ((p - mean) / deviation)² + Σ_b D(P_b ‖ P₀_b) / spread_b²
 
-over the values p within their bounds, with σ_j² what is left of the j-th sum over its degrees of freedom. Without free
-inertias each turn is a linear problem, and the noise anew. With them it is a conic problem with a barrier, D, of a weight
-that is small beside the data's: a primal-dual interior-point method. Beside the pseudo-inertias P it keeps matrices Z that
-become D's part of the gradient, `P Z = τ 1 / spread²`, and lets τ fall to 1; its steps are those of Helmberg, Kojima and
-Monteiro. All is in double precision and without normal equations.
+is minimized over the values p within their bounds. σ_j² is the residual of the j-th sum divided by its degrees of freedom.
+Without estimated inertias, each iteration solves a linear problem and updates the noise. With estimated inertias, the
+problem is conic with the barrier D, whose weight is small compared with that of the data. It is solved by a primal-dual
+interior-point method. Besides the pseudo-inertias P, the method iterates matrices Z that converge to the part of D in the
+gradient, `P Z = τ 1 / spread²`, while τ decreases to 1. The steps are those of Helmberg, Kojima and Monteiro. All
+computations are in double precision, without normal equations.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from .estimate import Unseen, ends_first, unseen
 from .parameters import Parameters
 
 
-#: The noise is taken to be at most so many times less than before, where bodies must stay possible.
+#: With estimated inertias, the noise estimate decreases at most by this factor per iteration.
 FALL = 30.0
 TURNS = 300
-#: With as much to gain a minimum is taken for one, in units of the sum (a half of a squared standard deviation).
+#: The sum counts as minimal if the predicted decrease is smaller than this; one half is one standard deviation.
 LEAST = 1e-3
-#: Noise that is a smaller share of the forces is rounding.
+#: Noise below this fraction of the forces counts as rounding error.
 ROUNDING = 1e-11
-#: How far to the boundary of what is possible a step goes at most, and how far τ falls with it.
+#: Largest fraction of the distance to the boundary of the feasible set that a step covers, and the decrease of τ after a
+#: full step.
 REACH, CENTERING = 0.95, 0.1
-#: The pseudo-inertia of each of the ten parameters.
+#: The pseudo-inertia matrix of each of the ten inertia parameters.
 PSEUDO = np.asarray(
     [
         [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]],
@@ -53,9 +55,13 @@ PSEUDO = np.asarray(
 
 
 class Body(NamedTuple):
-    """A free inertia: where its values are, its pseudo-inertia as it was thought to be, and how far off that may be.
+    """An estimated inertia.
 
-    Of one body, P is its pseudo-inertia, Z the matrix beside it, and `weight` is `1 / spread²`.
+    P is the pseudo-inertia, Z the dual matrix, and `weight` is `1 / spread²`.
+
+    - `place`: the slice of its values.
+    - `thought`: the prior pseudo-inertia.
+    - `spread`: the relative standard deviation of the prior.
     """
 
     place: slice
@@ -68,31 +74,33 @@ class Body(NamedTuple):
 
     @property
     def thought_weight(self) -> float:
-        """τ to begin with, where the values are those thought beforehand: much, as if the data said little."""
+        """The initial τ, at the prior values. It is large, as if the data contained little information."""
         return 1e4
 
     def pseudo(self, values: np.ndarray) -> np.ndarray:
-        """P, or a change of it."""
+        """Returns P, or a change of P."""
         return np.einsum("k,kij->ij", values[self.place], PSEUDO)
 
     def dual(self, values, barrier: float) -> np.ndarray:
-        """Z that belongs to P."""
+        """Returns the matrix Z that corresponds to P."""
         return barrier * self.weight * np.linalg.inv(self.pseudo(values))
 
     def centre(self, values, Z) -> float:
-        """τ as P and Z have it, in the mean."""
+        """Returns the mean τ of P and Z."""
         return float(np.sum(self.pseudo(values) * Z) / 4 / self.weight)
 
     def slope(self, values, step) -> float:
-        """Of D along a step, at its start."""
+        """Returns the directional derivative of D at the start of a step."""
         P, change = self.pseudo(values), self.pseudo(step)
         return self.weight * float(
             np.trace(np.linalg.solve(self.thought, change)) - np.trace(np.linalg.solve(P, change))
         )
 
     def rows(self, values, Z, barrier: float) -> tuple[np.ndarray, np.ndarray]:
-        """Rows L and r with `Lᵀ L` the second derivative of `τ D`, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` its first, (16, 10) and
-        (16,)."""
+        """Returns rows L, (16, 10), and r, (16,), for the second-order expansion of `τ D`.
+
+        `Lᵀ L` is the second derivative, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` the first derivative.
+        """
         root = np.linalg.cholesky(self.pseudo(values))
         inverse = np.linalg.inv(root)
         other = np.sqrt(barrier * self.weight) * inverse.T if Z is None else np.linalg.cholesky(Z)
@@ -101,7 +109,7 @@ class Body(NamedTuple):
         return (inverse @ PSEUDO @ other).reshape(10, 16).T, rest.reshape(16)
 
     def way(self, values, step, Z, barrier: float) -> tuple[np.ndarray, float]:
-        """How Z changes along a step, and how far both can go and stay positive definite."""
+        """Returns the change of Z along a step, and the largest step length for which P and Z stay positive definite."""
         P, change = self.pseudo(values), self.pseudo(step)
         turned = np.linalg.solve(P, change @ Z)
         other = barrier * self.weight * np.linalg.inv(P) - Z - (turned + turned.T) / 2
@@ -114,14 +122,14 @@ class Body(NamedTuple):
 
 @eqx.filter_jit
 def _linear(parameters: Parameters, values):
-    """θ at these values, and how it follows from them."""
+    """Returns θ at these values, and its derivative."""
     through = lambda p: linear_numbers(parameters.with_values(p))
     return through(values), jax.jacfwd(through)(values)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Values with the noise by which they were weighted, and their covariance."""
+    """Values with the noise that weighted them, and their covariance."""
 
     values: np.ndarray
     noise: np.ndarray
@@ -138,8 +146,12 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
-    """See above; `triangles` are T, `slopes` and `numbers` are how θ of the equations follows from p: `θ = numbers +
-    slopes (p - p₀)`; `unweighted` are the triangles before rows were given other weights."""
+    """The problem of the module docstring.
+
+    - `triangles`: T.
+    - `slopes`, `numbers`: the dependence of θ of the equations on p: `θ = numbers + slopes (p - p₀)`.
+    - `unweighted`: the triangles before the rows were reweighted.
+    """
 
     parameters: Parameters
     start: np.ndarray
@@ -186,7 +198,7 @@ class LinearProblem:
         return replace(whole, unweighted=whole.triangles)
 
     def with_equations(self, equations: Equations) -> LinearProblem:
-        """The same with other weights of the rows, none of which depends on more than before."""
+        """Returns the problem with other row weights; no row may depend on more values than before."""
         factors = equations.factors
         whole = np.concatenate(
             [factors[:, :, :-1] @ self.slopes, (factors @ np.append(self.numbers, -1.0))[..., None]], 2
@@ -194,22 +206,22 @@ class LinearProblem:
         return replace(self, triangles=np.stack([with_rows(None, one) for one in whole]))
 
     def numbers_of(self, values: np.ndarray) -> np.ndarray:
-        """θ of values."""
+        """Returns θ of these values."""
         return self.numbers + self.slopes @ (values - self.start)
 
     def squares(self, values: np.ndarray) -> np.ndarray:
-        """The sum of the squared errors of each degree of freedom."""
+        """Returns the sum of squared errors of each degree of freedom."""
         return np.sum((self.triangles @ np.append(values - self.start, 1.0)) ** 2, axis=1)
 
     def solved(self, noise: np.ndarray | None = None, start: np.ndarray | None = None) -> Solution:
-        """The least of it. The noise is found unless it is given."""
+        """Solves the problem and estimates the noise unless it is given."""
         values = self.start.copy() if start is None else start.copy()
         find, turn, settled, length = noise is None, 0, False, 1.0
         if noise is None:
             noise = np.maximum(np.sqrt(self.squares(values) / np.maximum(self.counts, 1)), self.floor)
         data, duals = self._weighted(noise), [body.dual(values, body.thought_weight) for body in self.bodies]
         for turn in range(1, TURNS + 1):  # noqa: B007
-            # After short steps the way is to the middle again, after long ones to what is sought.
+            # Recenter after a short step, and reduce τ after a long one.
             fall = CENTERING + (1 - CENTERING) * (1 - length) ** 2
             barrier = max([1.0, *(fall * body.centre(values, Z) for body, Z in zip(self.bodies, duals))])
             rows = self._thought(values, duals, barrier)
@@ -233,14 +245,14 @@ class LinearProblem:
                 settled = True
                 break
             if find:
-                # The data weigh more, so what holds against them does.
+                # The data have more weight now, so scale the dual matrices accordingly.
                 duals = [Z * np.max(noise / new) ** 2 for Z in duals]
                 noise, data = new, self._weighted(new)
         _, fixed, covariance, lost = self._bounded_step(values, data, self._thought(values))
         if find:
             noise = self._noise(values, covariance, noise, 0.0)
         if fixed.any():
-            # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+            # Bounds are not measurements, so the covariance ignores them.
             _, covariance, lost = self._unbounded(values, data)
         return Solution(values, noise, covariance, lost, fixed, turn, settled)
 
@@ -250,36 +262,38 @@ class LinearProblem:
 
     @property
     def scale(self) -> np.ndarray:
-        """Of each value what makes forces as large as those measured; one where it makes none."""
+        """For each value, the change that causes forces as large as the measured ones; one where it causes no forces."""
         norms = np.sqrt(np.sum((self.triangles[:, :, :-1] / self.sizes[:, None, None]) ** 2, axis=(0, 1)))
         norms = norms / np.sqrt(max(self.counts.sum(), 1))
         shows = norms > self.tolerance * norms.max(initial=0)
         return np.where(shows, 1 / np.where(shows, norms, 1), 1.0)
 
     def shown(self) -> np.ndarray:
-        """Ways in which the values may change that the data see, a column each."""
+        """Returns the identifiable directions, a column each."""
         basis = self._basis(np.ones(len(self.start), bool))
         return basis.change[:, : basis.seen]
 
     def hidden(self) -> Unseen:
-        """What the data do not see."""
+        """Returns the unidentifiable directions."""
         basis = self._basis(np.ones(len(self.start), bool))
         return unseen(basis.hidden / self.scale, self.scale, ends_first(self.parameters))
 
     def covariance(self, noise: np.ndarray, solution: Solution) -> np.ndarray:
-        """That of the values of a solution if this is the noise."""
+        """Returns the covariance of the values of a solution for this noise."""
         return self._unbounded(solution.values, self._weighted(noise))[1]
 
     # Steps.
 
     def _weighted(self, noise: np.ndarray) -> np.ndarray:
-        """The triangle of all sums, each over its noise."""
+        """Returns the triangle of all sums, each divided by its noise."""
         rows = (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1)
         return with_rows(None, rows)
 
     def used(self, covariance: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """How many of each degree of freedom's numbers fitting has used up, for this covariance and noise: a trace of its part
-        of the projection on what is fitted."""
+        """Returns the number of measurements of each degree of freedom that the fit uses up.
+
+        It is the trace of the degree of freedom's block of the projection onto the fitted space.
+        """
         size = len(covariance)
         through = self.triangles[:, :, :-1].reshape(-1, size) @ covariance
         return (
@@ -293,7 +307,7 @@ class LinearProblem:
         return np.maximum(np.maximum(new, self.floor), least)
 
     def _slope(self, values, step, data) -> float:
-        """How fast the whole changes along a step, at its start."""
+        """Returns the directional derivative of the objective at the start of a step."""
         error = data @ np.append(values - self.start, 1.0)
         certain = np.isfinite(self.deviation)
         known = np.sum(((values - self.mean) * step / self.deviation**2)[certain])
@@ -301,7 +315,7 @@ class LinearProblem:
         return float(error @ (data[:, :-1] @ step) + known + bodies)
 
     def _bounded_step(self, values, data, rows):
-        """The step within the bounds: what would leave them goes to them and stays there for this step."""
+        """Returns the step within the bounds; values that would leave their bounds are fixed there during this step."""
         free, held = np.ones(len(values), bool), np.zeros(len(values))
         while True:
             step, covariance, lost = self._step(values, data, rows, free, held)
@@ -321,7 +335,10 @@ class LinearProblem:
         return given + step, root @ root.T, basis.lost
 
     def _basis(self, free: np.ndarray) -> Basis:
-        """Coordinates for changes of the free values: whatever the weights, those of the rows without, made once."""
+        """Returns coordinates for changes of the free values.
+
+        They are computed once from the unweighted rows, so they do not depend on the weights.
+        """
         key = free.tobytes()
         if key not in self.known:
             whole = replace(self, triangles=self.unweighted)
@@ -331,7 +348,7 @@ class LinearProblem:
         return self.known[key]
 
     def _thought(self, values, duals=None, barrier: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """What is known beforehand as rows of least squares about these values: `½ ‖rows δ + rest‖²` to second order in δ."""
+        """Returns the prior as least-squares rows around these values: `½ ‖rows δ + rest‖²` to second order in δ."""
         certain = np.flatnonzero(np.isfinite(self.deviation))
         rows = [np.eye(len(values))[certain] / self.deviation[certain, None]]
         rest = [(values[certain] - self.mean[certain]) / self.deviation[certain]]

@@ -1,12 +1,12 @@
-"""Whether velocities are the rates of positions, and accelerations those of velocities, in NumPy alone.
+"""Checks that velocities are the rates of positions, and accelerations those of velocities; NumPy only.
 
-Over windows of a log the sum of what should be the rate, `∫ v dt`, is compared with the change of what it should be the rate
-of. Windows are as long as the motion is largest in beside noise, and what does not come out of the noise says nothing: a
-joint at rest, or one that moves faster than it is sampled. Where a part fits in another way far better than as it is
-meant (other units, signs, columns, frames), that is what it looks like.
+Over windows of a log, the integral of the rate, `∫ v dt`, is compared with the change of the coordinate. The window length
+is the one at which the motion is largest relative to the noise. Motion that does not exceed the noise is not judged: a
+joint at rest, or a joint that moves faster than the sampling rate. If the data fit a wrong convention (units, signs,
+columns, frames) far better than the expected one, the check reports that convention.
 
-Parts are single coordinates; and of what turns in space the three numbers of an angular velocity, of what also slides those
-of a linear one, which is turned into the world for it.
+A part is a single coordinate, or the three components of an angular or linear velocity. Linear velocities are rotated into
+the world frame first.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from .. import joints
 from ..model import Model
 
 
-#: What comes out of the noise, as a ratio of mean squares; the least correlation, and the least share of a change that is left
-#: over, that tell what something looks like; and of how many standard deviations a share is uncertain.
+#: Thresholds. SIGNIFICANT: ratio of mean squares above which motion exceeds the noise. ALIKE: correlation above which two
+#: signals match. APART: relative residual above which a rate does not fit. SURE: uncertainty of a ratio, in standard
+#: deviations.
 SIGNIFICANT, ALIKE, APART, SURE = 30.0, 0.95, 0.04, 5.0
-#: A step longer than so many usual ones is a gap.
+#: A time step longer than this multiple of the median is a gap.
 GAP = 3.0
-#: The fewest samples that say something.
+#: Minimum number of samples for a check.
 FEWEST = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Changes from one sample to the next, (n - 1, k), and what should be their rate, (n, k).
+    """Changes from one sample to the next, (n - 1, k), and their expected rate, (n, k).
 
-    - `columns`: which of v (or a) that is; `entries`: which of q (or v).
-    - `otherwise`: what else it could be by mistake: in words, changes and rate.
+    - `label`: the name in messages.
+    - `columns`: columns of the rate in v (or a).
+    - `entries`: entries of the coordinates in q (or v).
+    - `otherwise`: wrong conventions: a description, changes and a rate for each.
     """
 
     label: str
@@ -47,9 +50,14 @@ class Part:
 
 
 class Fit(NamedTuple):
-    """How a rate fits changes: it adds up to `share` times them, give or take `within`; their correlation; what is left over;
-    how large the sums are beside the changes; and whether both come out of the noise and have little to do with each other,
-    whatever a constant error of the rate adds."""
+    """How well a rate fits changes.
+
+    - `share`, `within`: ratio of the integrated rate to the changes, and its uncertainty.
+    - `correlation`: the correlation of both.
+    - `left`: the relative residual.
+    - `size`: the size of the integrals relative to the changes.
+    - `strange`: whether both exceed the noise and are nearly uncorrelated, regardless of a constant bias of the rate.
+    """
 
     share: float
     within: float
@@ -60,8 +68,10 @@ class Fit(NamedTuple):
 
 
 def own_joints(model: Model) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray]]:
-    """Name, joint, entries of q and of v of each joint that has some: of those in series one by one, and without what
-    they are wrapped in."""
+    """Yields name, joint, and entries in q and in v of each joint with coordinates of its own.
+
+    Composite joints are split into their parts, and wrappers of joints are removed.
+    """
     topology = model.topology
     for body, name in enumerate(model.joint_names):
         if not topology.is_mimic[body] and topology.joint_nv[body]:
@@ -81,14 +91,14 @@ def _in_series(name: str, joint: Any, entries: np.ndarray, columns: np.ndarray) 
 
 
 def quaternions(model: Model) -> Iterator[tuple[str, np.ndarray]]:
-    """Joints with a quaternion, and where that is in q."""
+    """Yields the name of each joint with a quaternion and the entries of the quaternion in q."""
     for name, joint, entries, _ in own_joints(model):
         if isinstance(joint, joints.Free | joints.Spherical):
             yield name, entries[joint.quaternion]
 
 
 def parts_of_positions(model: Model, q: np.ndarray, v: np.ndarray) -> Iterator[Part]:
-    """Of all joints whose velocity is known to us by their family."""
+    """Yields the parts of all joints whose velocity convention is known from their type."""
     for name, joint, entries, columns in own_joints(model):
         own, rate = q[:, entries], v[:, columns]
         if joint.flat:
@@ -129,13 +139,14 @@ def parts_of_positions(model: Model, q: np.ndarray, v: np.ndarray) -> Iterator[P
 
 
 def parts_of_velocities(model: Model, v: np.ndarray, a: np.ndarray, labels: list[str]) -> Iterator[Part]:
+    """Yields a part for each degree of freedom, with the acceleration as the rate of the velocity."""
     for i, label in enumerate(labels):
         at = np.array([i])
         yield Part(f"joint {label!r}", at, at, np.diff(v[:, [i]], axis=0), a[:, [i]])
 
 
 def _turning(label, quaternion, entries, rate, columns, linear) -> Part:
-    """Of angular velocity in the body's frame."""
+    """Returns the part of an angular velocity in the body frame."""
     changes, frame = _turns(quaternion), matrices(quaternion)
     in_world = np.einsum("nij,nj->ni", frame[:-1], changes)
     others = [
@@ -148,7 +159,7 @@ def _turning(label, quaternion, entries, rate, columns, linear) -> Part:
 
 
 def matrices(quaternion: np.ndarray) -> np.ndarray:
-    """Rotations of quaternions with the scalar first, of any length."""
+    """Returns the rotation matrices of quaternions with the scalar first, of any length."""
     with np.errstate(invalid="ignore", divide="ignore"):
         w, x, y, z = (quaternion / np.linalg.norm(quaternion, axis=1, keepdims=True)).T
     rows = [
@@ -160,7 +171,7 @@ def matrices(quaternion: np.ndarray) -> np.ndarray:
 
 
 def _turns(quaternion: np.ndarray) -> np.ndarray:
-    """From each to the next, as a rotation vector in the body's frame, the short way."""
+    """Returns the rotation vector from each sample to the next in the body frame, the short way."""
     with np.errstate(invalid="ignore", divide="ignore"):
         unit = quaternion / np.linalg.norm(quaternion, axis=1, keepdims=True)
     (w0, u0), (w1, u1) = ((rows[:, :1], rows[:, 1:]) for rows in (unit[:-1], unit[1:]))
@@ -173,7 +184,7 @@ def _turns(quaternion: np.ndarray) -> np.ndarray:
 
 
 class Sums:
-    """Changes and the sums of rates over windows of a log, gaps left out."""
+    """Changes and integrated rates over windows of a log, without gaps."""
 
     def __init__(self, t: np.ndarray, changes: np.ndarray, rate: np.ndarray):
         steps = np.diff(t)
@@ -190,11 +201,12 @@ class Sums:
         self.path, self.area, self.gaps = total(changes), total(area), total(~known[:, None] * 1.0)[:, 0]
 
     def over(self, window: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the changes and the integrals over all windows of this length without a gap."""
         whole = self.gaps[window:] == self.gaps[:-window]
         return tuple((x[window:] - x[:-window])[whole] for x in (self.path, self.area))  # pyright: ignore[reportReturnType]
 
     def window(self) -> int | None:
-        """That in which the motion is largest beside the noise; None if it never comes out of it."""
+        """Returns the window length with the best signal-to-noise ratio; None if the motion never exceeds the noise."""
         noise, best, found = self._noise(), 0.0, None
         size = 1
         while size <= len(self.path) // 4:
@@ -221,8 +233,10 @@ class Sums:
         return Fit(share, SURE * within, correlation, left, float(np.sqrt(other / square)), bool(strange))
 
     def _noise(self) -> float:
-        """The mean square that noise has at most in changes of the path: white noise, by its fourth differences, and that of
-        numbers that are rounded to lines and often stay on one."""
+        """Returns an upper bound of the mean square of the noise in changes of the path.
+
+        It is the white noise, from fourth differences, plus the quantization noise of values that often repeat.
+        """
         rounded = 0.0
         for column in np.abs(self.changes.T):
             column = column[np.isfinite(column)]
@@ -235,13 +249,13 @@ class Sums:
         return self._fourth(np.where(np.isfinite(self.rate), self.rate, 0))
 
     def _fourth(self, rows: np.ndarray) -> float:
-        """The mean square of white noise of which these differences would be."""
+        """Returns the mean square of white noise with these fourth differences."""
         fourth, whole = np.diff(rows, 4, axis=0), self.gaps[4:] == self.gaps[:-4]
         return float(np.mean(np.sum(fourth[whole] ** 2, axis=1))) / 70 if whole.any() else np.inf
 
 
 def fits(t: np.ndarray, part: Part) -> tuple[Sums, int, Fit] | None:
-    """How a part's rate fits; None where it says nothing."""
+    """Returns how well the rate of a part fits; None if the motion is too small to tell."""
     if len(t) < FEWEST:
         return None
     sums = Sums(t, part.changes, part.rate)
@@ -250,7 +264,7 @@ def fits(t: np.ndarray, part: Part) -> tuple[Sums, int, Fit] | None:
 
 
 def looks_like(t: np.ndarray, part: Part, own: Fit) -> str | None:
-    """As what else a part's rate would fit, and far better."""
+    """Returns the description of a wrong convention that fits far better than the expected one, or None."""
     for words, changes, rate in part.otherwise:
         found = fits(t, Part(part.label, part.columns, part.entries, changes, rate))
         if found is not None and own.left > APART and found[2].left < min(0.1, own.left / 5):
@@ -259,7 +273,7 @@ def looks_like(t: np.ndarray, part: Part, own: Fit) -> str | None:
 
 
 def rate_of_other(t: np.ndarray, part: Part, parts: list[Part]) -> Part | None:
-    """Of which other coordinate a part's rate is the rate."""
+    """Returns the part whose changes this rate fits, if it is another one, or None."""
     if part.rate.shape[1] != 1:
         return None
     for other in parts:

@@ -1,4 +1,4 @@
-"""The figures of a report, as SVG. matplotlib is imported where one is drawn, and its global state is left as it was."""
+"""The figures of a report, as SVG. matplotlib is imported on first use, and its global state stays unchanged."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .prediction import Prediction
 from .whiteness import Whiteness
 
 
-#: So many places of a curve are drawn: in each the lowest and the highest value, so that no peak is lost.
+#: Number of segments of a drawn curve. Each shows the lowest and the highest value, so that peaks remain visible.
 PLACES = 400
-#: Rows of a figure, and values of one unit that are drawn.
+#: Maximum number of rows of a figure, and of values per unit.
 ROWS, VALUES = 12, 36
 
 
 def over_time(
     after: Sequence[Prediction], before: Sequence[Prediction], white: Sequence[Whiteness | None]
 ) -> bytes:
-    """A row for each column of one log: measured and predicted, errors, and the autocorrelation of the errors."""
+    """Draws a row for each column of one log: measured and predicted values, errors, and their autocorrelation."""
     count = len(after)
     figure = new_figure(figsize=(13, 0.5 + 2.0 * count), layout="constrained")
     rows = figure.subplots(count, 3, squeeze=False, width_ratios=(2.2, 1.6, 1.1))
@@ -34,7 +34,7 @@ def over_time(
         dress(left, f"{plain(new.column)} [{new.unit}]", "t [s]" if last else "")
         _line(middle, new.t, new.errors, COLORS[1], None, linewidth=0.7)
         middle.axhline(0, color=GREY, linewidth=0.8)
-        dress(middle, f"what is left: predicted less measured [{new.unit}]", "t [s]" if last else "")
+        dress(middle, f"error: predicted minus measured [{new.unit}]", "t [s]" if last else "")
         if about is None:
             right.set_visible(False)
         else:
@@ -59,7 +59,7 @@ def _autocorrelation(axes, about: Whiteness, across: str) -> None:
 
 
 def values(found: Estimate, most: int = VALUES) -> bytes:
-    """Each value with its interval and what it was before, a panel for each unit."""
+    """Draws the estimate of each value with its interval and the initial value, a panel for each unit."""
     own = found.parameters
     before = np.asarray(own.values_of(own.reference), float)
     ends = found.intervals()
@@ -67,7 +67,7 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
     groups = []
     for unit in units:
         rows = np.flatnonzero([u == unit for u in own.units])
-        if len(rows) > most:  # those that have changed most, beside their errors
+        if len(rows) > most:  # those with the largest change relative to their standard errors
             moved = np.abs(found.values - before)[rows] / np.maximum(found.standard_errors[rows], 1e-300)
             rows = np.sort(rows[np.argsort(-moved, kind="stable")[:most]])
         groups.append(rows)
@@ -100,7 +100,7 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
         if not seen.all():
             lost = rows[~seen]
             panel.plot(
-                found.values[lost], place[~seen], "x", color=GREY, markersize=5, label="not seen by itself"
+                found.values[lost], place[~seen], "x", color=GREY, markersize=5, label="not determined"
             )
         panel.set_yticks(place, [plain(own.names[i]) for i in rows])
         panel.set_ylim(-0.7, len(rows) - 0.3)
@@ -115,7 +115,7 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
 
 
 def held_out(columns: Sequence[str], shares: Sequence[tuple[str, np.ndarray]]) -> bytes:
-    """Errors of each column as shares of what was measured, a bar for each of some data."""
+    """Draws the errors of each column relative to the measurements, a bar for each data set."""
     figure = new_figure(figsize=(9, 0.9 + 0.22 * len(columns) * (len(shares) + 1)), layout="constrained")
     axes = figure.subplots()
     place, width = np.arange(len(columns))[::-1].astype(float), 0.8 / len(shares)
@@ -131,7 +131,7 @@ def held_out(columns: Sequence[str], shares: Sequence[tuple[str, np.ndarray]]) -
 
 
 def _line(axes, t: np.ndarray, rows: np.ndarray, color: str, label: str | None, **style) -> None:
-    """A curve of lowest and highest values in each of some places, with breaks where nothing was measured."""
+    """Draws a curve of lowest and highest values of segments, with breaks where measurements are missing."""
     if len(t) > 2 * PLACES:
         starts = np.linspace(0, len(t), PLACES + 1).astype(int)[:-1]
         low, high = np.minimum.reduceat(rows, starts), np.maximum.reduceat(rows, starts)

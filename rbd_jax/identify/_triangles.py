@@ -1,7 +1,7 @@
-"""Triangular factors of tall matrices, made piece by piece: what least squares needs of its rows, in the memory of a few.
+"""Triangular factors of tall matrices, computed block by block, so that memory does not grow with the number of rows.
 
-All is of such a size that BLAS leaves it to one thread. Shared out to several it is no faster here, and on a machine that
-does other things a hundred times slower.
+The blocks are small enough that BLAS uses one thread. Several threads are no faster at this size, and a hundred times
+slower on a busy machine.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ import numpy as np
 from jaxtyping import Float
 
 
-#: Products of matrices with no more multiplications than this are done by one thread.
+#: Matrix products with at most this many multiplications run on one thread.
 UNSHARED = 130_000
-#: So many columns are reflected together.
+#: Number of columns that are reflected together.
 REFLECTORS = 8
 
 
 def with_rows(
     triangle: Float[np.ndarray, "n n"] | None, rows: Float[np.ndarray, "m n"]
 ) -> Float[np.ndarray, "n n"]:
-    """The triangle R of a triangle and more rows: `Rᵀ R` is the sum of both squares. None for no triangle.
+    """Returns the triangle R of a triangle and additional rows, with `Rᵀ R` the sum of both squares.
 
-    By Householder's reflections that leave the triangle's zeros alone (LAPACK's `tpqrt`).
+    It uses Householder reflections that preserve the zeros of the triangle (LAPACK's `tpqrt`).
+
+    Args:
+      triangle: The triangle so far; None if there are no rows yet.
+      rows: The additional rows.
     """
     from scipy.linalg.lapack import dtpqrt  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -41,9 +45,9 @@ def with_rows(
 
 
 def condensed(triangle: Float[np.ndarray, "n n"], rows: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n n"]:
-    """The same where many columns are empty, which are left out of the work: their rows of the triangle come last."""
+    """Returns the same triangle as `with_rows`, skipping empty columns; their rows of the triangle come last."""
     used = np.flatnonzero(np.any(triangle != 0, axis=0) | np.any(rows != 0, axis=0))
     whole = np.zeros_like(triangle)
-    # Without columns that were empty so far, it is a triangle still.
+    # The triangle stays triangular when columns that were empty so far are removed.
     whole[: len(used), used] = with_rows(triangle[: len(used), used], rows[:, used])
     return whole

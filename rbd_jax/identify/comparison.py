@@ -1,10 +1,11 @@
-"""How a model is compared with logs: sample by sample, or along simulations.
+"""Comparisons of a model with logs: per sample, or along simulations.
 
-A comparison cuts logs into windows of one size, which are predicted one by one, so that they batch, and memory does not grow
-with a log. `EquationError` takes each measured sample by itself: torques by the equations of motion, sensors by what they
-read there. It is linear in much of what is free and never diverges, but wants accelerations. `OutputError` simulates every
-window from its first state under the measured controls and compares what comes out: it wants no accelerations and
-sees what builds up, such as delays, friction at rest, contact.
+A comparison cuts logs into windows of equal size and predicts each window separately. Windows can therefore be batched, and
+memory does not grow with the length of a log. `EquationError` compares each measured sample: torques by the equations of
+motion, and sensor readings at that state. It is linear in many parameters and never diverges, but it requires
+accelerations. `OutputError` simulates each window from its initial state under the measured controls and compares the
+result with the measurements. It requires no accelerations, and it observes effects that accumulate, such as delays,
+stiction and contact.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ from .log import CHANNELS, Log, LogError, LogWarning, columns_of
 class Measured(eqx.Module):
     """A channel in windows.
 
-    - `values`: (windows, rows, numbers); `there`: which of its columns are known, (windows, rows, columns).
-    - `t`: when, in s from the window's start; of its `log`, in s.
-    - `columns`, `units`: what its errors are called. Of configurations those are changes on the tangent space.
-    - `on_rows`: whether its times are those of the window's rows.
+    - `values`: (windows, rows, numbers).
+    - `there`: mask of the known columns, (windows, rows, columns).
+    - `t`: times in s, from the start of the window.
+    - `channel`: name of the channel.
+    - `columns`, `units`: names and units of the errors. Errors of configurations are in the tangent space.
+    - `on_rows`: whether the times are those of the rows of the window.
 
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
     >>> log = rbd.identify.Log(t, np.sin(t)[:, None], tau=np.zeros((200, 1)))
@@ -59,16 +62,17 @@ class Measured(eqx.Module):
 
 
 class Windows(eqx.Module):
-    """Logs cut into pieces of one size; all arrays have windows as their first axis.
+    """Logs cut into windows of equal size; the first axis of all arrays is the window.
 
-    - `given`: what predictions need.
-    - `measured`: what they are compared with.
-    - `start`: the state in which each begins, as it was measured; None where there is no simulation.
-    - `begins`: when, in its log; `log`: which one.
-    - `goes_on`: whether the next window begins where it ends.
-    - `scatter`: by how much first states may be off before anything is found, (windows, states), as standard deviations.
-    - `places`: of ensembles, where their simulations are, in units of the scatter of first states and free numbers, (windows,
-      places, states + free).
+    - `given`: input of the predictions.
+    - `measured`: the channels to compare with.
+    - `start`: the measured initial state of each window; None without simulation.
+    - `begins`: start time of each window in its log, in s.
+    - `log`: index of the log.
+    - `goes_on`: whether the next window starts where this one ends.
+    - `scatter`: prior standard deviations of the initial states, (windows, states).
+    - `places`: for ensembles, the points of the simulations in units of the scatter of initial states and parameters,
+      (windows, places, states + parameters).
 
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
     >>> log = rbd.identify.Log(t, np.sin(t)[:, None], tau=np.zeros((200, 1)))
@@ -91,15 +95,16 @@ class Windows(eqx.Module):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What every column of the errors is called: the channel, and of what."""
+        """Names of the columns of the errors: the channel, then the joint or component."""
         return tuple(f"{one.channel} {name}".strip() for one in self.measured for name in one.columns)
 
     @property
     def units(self) -> tuple[str, ...]:
+        """Units of the columns of the errors."""
         return tuple(unit for one in self.measured for unit in one.units)
 
     def column_of(self) -> np.ndarray:
-        """The column of each number of the errors of a window."""
+        """Returns the column of each entry of a window's errors."""
         found, start = [], 0
         for one in self.measured:
             found.append(np.tile(start + np.arange(len(one.columns)), one.t.shape[1]))
@@ -107,36 +112,36 @@ class Windows(eqx.Module):
         return np.concatenate(found)
 
     def there(self) -> np.ndarray:
-        """Which of them are known, (windows, numbers)."""
+        """Returns the mask of the known entries, (windows, numbers)."""
         return np.concatenate([np.asarray(one.there).reshape(len(self), -1) for one in self.measured], axis=1)
 
 
 class Comparison(eqx.Module):
-    """How a model is compared with logs: `EquationError` or `OutputError`.
+    """Base class of the comparisons of a model with logs: `EquationError` and `OutputError`.
 
     >>> print(isinstance(rbd.identify.OutputError(), rbd.identify.Comparison))
     True
     """
 
-    #: What happens at the first states of windows: they are as measured, or unknown, or unknown and joined.
+    #: Initial states of windows: as measured, or estimated for each window, or estimated and joined.
     nodes: Literal["joined", "free", "measured"] = eqx.field(static=True, default="measured", init=False)
-    #: How far the state may jump between joined windows; None for not at all.
+    #: Standard deviation of state jumps between joined windows; None for no jumps.
     drift: float | None = eqx.field(static=True, default=None, init=False)
-    #: Of how many simulations, from places scattered about the one asked for, the mean is taken; None for the one alone.
+    #: Number of simulations, scattered around the given point, whose mean is compared; None for a single simulation.
     ensemble: int | None = eqx.field(static=True, default=None, init=False)
 
     @abc.abstractmethod
     def windows(self, model: Model, logs: Sequence[Log]) -> Windows:
-        """Logs as this comparison needs them."""
+        """Returns the logs as windows of this comparison."""
 
     @abc.abstractmethod
     def predicted(self, model: Model, window: Windows, start: State | None) -> tuple[tuple, State | None]:
-        """Of one window what is predicted of every channel, and the state in which it ends."""
+        """Returns the predictions of all channels of a window, and its final state."""
 
     def errors(
         self, model: Model, window: Windows, start: State | None
     ) -> tuple[Float[Array, "numbers"], State | None]:
-        """Predicted less measured, of one window: zero where nothing was measured; and the state in which it ends."""
+        """Returns predicted minus measured values of a window, and its final state; missing measurements have zero error."""
         found, end = self.predicted(model, window, start)
         parts = [
             jnp.where(one.there, _less(model, one, row), 0).reshape(-1)
@@ -146,7 +151,7 @@ class Comparison(eqx.Module):
 
 
 def _less(model: Model, one: Measured, predicted):
-    """Predicted less measured: on the tangent space of configurations, by the angles of rotations."""
+    """Returns predicted minus measured values: tangent vectors for configurations, rotation vectors for orientations."""
     if one.channel == "q" and one.columns:
         return jax.vmap(lambda a, b: difference(model, a, b))(one.values, predicted)
     if one.values.shape[-1] == 4 and len(one.columns) == 3:
@@ -155,18 +160,18 @@ def _less(model: Model, one: Measured, predicted):
 
 
 def _turned(measured, predicted):
-    """The rotation vector from one unit quaternion to another."""
+    """Returns the rotation vector from one unit quaternion to another."""
     between = quaternion.multiply(quaternion.conjugate(measured), predicted)
     return quaternion.log(jnp.where(between[0] < 0, -between, between))
 
 
 def all_told(owner: str, logs: Sequence[Log]) -> bool:
-    """Whether logs say what actuators are told: all of them or none."""
+    """Returns whether the logs contain the controls of the actuators; either all logs must have them, or none."""
     told = [log.u is not None for log in logs]
     if any(told) and not all(told):
         raise LogError(
-            f"{owner}: log {logs[told.index(False)].name!r} has no u and log {logs[told.index(True)].name!r} has; what actuators "
-            "do is either of the model, in all logs, or part of tau"
+            f"{owner}: log {logs[told.index(False)].name!r} has no u, but log {logs[told.index(True)].name!r} has it. Give u in "
+            "all logs, or give u in none and include the actuator forces in tau."
         )
     return any(told)
 
@@ -174,10 +179,18 @@ def all_told(owner: str, logs: Sequence[Log]) -> bool:
 def chosen_channels(
     owner: str, model: Model, logs: Sequence[Log], wanted, usual: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Which channels are compared."""
+    """Returns the names of the channels to compare.
+
+    Args:
+      owner: The name of the caller in messages.
+      model: The model.
+      logs: The logs.
+      wanted: The requested channels; None for all.
+      usual: The channels that the comparison supports besides sensors.
+    """
     logged = list(dict.fromkeys(name for log in logs for name in log.channels))
     sensors = [one.name for one in model.sensors]
-    if "tau" in usual and model.actuators:  # which the logs tell
+    if "tau" in usual and model.actuators:  # forces follow from u
         logged.append("tau")
     strange = [name for name in logged if name not in CHANNELS and name not in sensors]
     if strange:
@@ -195,13 +208,13 @@ def chosen_channels(
                 raise UnknownNameError(f"{owner}: compare has {name!r}{suggest(name, [*usual, *sensors])}")
             if name not in logged:
                 raise LogError(
-                    f"{owner}: compare has {name!r}, and no log has it; they have {', '.join(logged)}"
+                    f"{owner}: compare has {name!r}, but no log has it; the logs have {', '.join(logged)}"
                 )
         chosen = list(wanted)
     if not chosen:
         raise LogError(
-            f"{owner}: nothing can be compared: the logs have {', '.join(logged) or 'nothing'}, and it compares "
-            f"{', '.join(usual)} and sensors of the model ({', '.join(sensors) or 'it has none'})"
+            f"{owner}: nothing can be compared. The logs have {', '.join(logged) or 'no channels'}; the comparison supports "
+            f"{', '.join(usual)} and the sensors of the model ({', '.join(sensors) or 'no sensors'})."
         )
     return tuple(dict.fromkeys(chosen))
 
@@ -225,17 +238,25 @@ def has_delay(model: Model, name: str) -> bool:
 
 
 def with_sensors(model: Model, names: Sequence[str]) -> Model:
-    """The model with these sensors alone."""
+    """Returns the model with these sensors only."""
     return detach(model, *(one for one in model.sensors if one.name not in names))
 
 
 def by_name(readings: Readings) -> dict[str, Array]:
-    """What each sensor reads, with an axis of its own even if that is one number."""
+    """Returns the reading of each sensor as an array with at least one axis."""
     return {name: readings.vector[..., readings.place(name)] for name in readings.names}
 
 
 def measured(model: Model, name: str, values: np.ndarray, t: np.ndarray, on_rows: bool) -> Measured:
-    """A channel of values with NaN where nothing is known."""
+    """Returns a channel from values with NaN for missing measurements.
+
+    Args:
+      model: The model.
+      name: The name of the channel.
+      values: The values, (windows, rows, numbers).
+      t: Times from the start of each window, in s.
+      on_rows: If True, the times are those of the rows of the window.
+    """
     known = np.isfinite(values)
     if name in CHANNELS:
         columns, units = columns_of(model, name)
@@ -257,5 +278,5 @@ def measured(model: Model, name: str, values: np.ndarray, t: np.ndarray, on_rows
 
 
 def control(model: Model, tau, u):
-    """What drives a model, one step or several."""
+    """Returns the control input of one step or of several steps."""
     return Controls(u, tau) if model.nu else tau

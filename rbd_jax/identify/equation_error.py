@@ -1,4 +1,4 @@
-"""Samples compared one by one: by the equations of motion, and by what sensors read."""
+"""Comparison per sample: torques by the equations of motion, and sensor readings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from .sanity import check_log
 from .smoothing import with_rates
 
 
-#: Sensors that read where things are, whatever moves.
+#: Sensors whose readings depend on the configuration only.
 AT_REST = (
     FramePosition,
     FrameOrientation,
@@ -65,7 +65,7 @@ AT_REST = (
     SubtreeCenterOfMass,
 )
 
-#: Sensors that read what depends on the forces that drive the robot.
+#: Sensors whose readings depend on the driving forces.
 LOADED = (
     Accelerometer,
     FrameLinearAcceleration,
@@ -77,7 +77,7 @@ LOADED = (
 
 
 class States(NamedTuple):
-    """What of each sample is given; u is None where actuators are not told anything."""
+    """Inputs of each sample; u is absent (None) if actuators have no controls."""
 
     q: Any
     v: Any
@@ -87,14 +87,16 @@ class States(NamedTuple):
 
 
 class EquationError(Comparison):
-    """Samples by themselves: what drives the joints by the equations of motion, and what sensors read.
+    """Compares each sample separately: torques by the equations of motion, and sensor readings.
 
-    Torques are compared where the log has `tau` or `u`, sensors where it has their readings. Velocities and
-    accelerations that were not measured are those of the smoothed positions.
+    Torques are compared if the log has `tau` or `u`, sensors if it has their readings. Velocities and accelerations that
+    were not measured are derived from the smoothed positions.
 
-    - `compare`: channels to compare, as "tau" and names of sensors; by default all that there are.
-    - `cutoff`, `slow`: as in `least_squares`.
-    - `rows`: how many samples make a window.
+    Args:
+      compare: Channels to compare: "tau" and names of sensors. All available channels by default.
+      cutoff: As in `least_squares`.
+      slow: As in `least_squares`.
+      rows: Number of samples per window.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -130,19 +132,19 @@ class EquationError(Comparison):
         check_log(model, log)
         log = as_arrived(model, log)
         if log.q is None:
-            raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
+            raise LogError(f"Log {log.name!r} has no q. The comparison requires the configuration.")
         if "tau" in chosen and log.tau is None and log.u is None:
-            raise LogError(f"Log {log.name!r} has neither tau nor u; what drove the robot has to be known")
+            raise LogError(f"Log {log.name!r} has neither tau nor u. The driving forces must be known.")
         loaded = [name for name in chosen if name != "tau" and isinstance(sensor_of(model, name), LOADED)]
         if loaded and log.tau is None and log.u is None:
             warnings.warn(
-                f"Log {log.name!r} has neither tau nor u, and what {', '.join(map(repr, loaded))} read depends on what drives "
-                "the robot: it is taken to move freely. If it does, zeros in tau say so",
+                f"Log {log.name!r} has neither tau nor u, but the readings of {', '.join(map(repr, loaded))} depend on the "
+                "driving forces. The robot is assumed to move freely; if it does, give zeros in tau.",
                 LogWarning,
                 stacklevel=5,
             )
         nothing = np.zeros((len(log.t), model.nv))
-        if "tau" not in chosen:  # sensors do not ask for the measured acceleration
+        if "tau" not in chosen:  # sensors do not use the measured acceleration
             still = all(isinstance(sensor_of(model, name), AT_REST) for name in chosen)
             log = replace(log, a=nothing, v=nothing if still else log.v)
         known = with_rates(model, log, self.cutoff)
@@ -151,7 +153,7 @@ class EquationError(Comparison):
         u = None if known.u is None else known.u.values
         whole = np.isfinite(np.concatenate([q, v, a] + [u] * (u is not None), axis=1)).all(axis=1)
         if not whole.any():
-            raise LogError(f"Log {log.name!r}: in no sample all of q, v, a and u are known")
+            raise LogError(f"Log {log.name!r}: no sample has all of q, v, a and u")
         rows = np.flatnonzero(whole)
         count = -(-len(rows) // self.rows)
         filler = np.arange(count * self.rows) >= len(rows)
@@ -164,7 +166,7 @@ class EquationError(Comparison):
             else:
                 own = known.sensors.get(name)
                 values = np.full((len(q), width_of(model, name)), np.nan) if own is None else own.values
-                if name in loaded:  # where the forces are not known, what it reads is not
+                if name in loaded:  # the prediction requires known forces
                     values = np.where(np.isfinite(tau).all(axis=1, keepdims=True), values, np.nan)
             values = np.where(filler[:, None], np.nan, values[rows])
             return measured(model, name, cut(values), cut(log.t[rows] - log.t[rows[0]]), True)

@@ -1,10 +1,10 @@
-"""The equations of motion of logs, linear in what joints and bodies are made of, condensed into triangles.
+"""The equations of motion of logs, linear in the parameters of joints and bodies, condensed into triangles.
 
-In each sample, `τ = Y θ` with θ of `linear_numbers`: inertia parameters, armature, damping, friction, stiffness. Of all
-samples the triangular factors of `[Y, τ]` are kept, one for each degree of freedom, and no more: they answer every
-question of least squares about these samples, with any weights of the degrees of freedom and any choice of what is free.
-They are made piece by piece in double precision, so that memory does not grow with the log, and the normal equations,
-which lose half of the digits, are not formed.
+In each sample, `τ = Y θ` with θ of `linear_numbers`: inertia parameters, armature, damping, friction, stiffness. Only the
+triangular factors of `[Y, τ]` over all samples are stored, one for each degree of freedom. They solve any least-squares
+problem about these samples, with any weights of the degrees of freedom and any choice of estimated parameters. The factors
+are computed in blocks in double precision, so memory does not grow with the log. The normal equations, which halve the
+number of significant digits, are not formed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .sanity import check_log
 from .smoothing import with_rates
 
 
-#: The most samples that are looked at together.
+#: Maximum number of samples per block.
 CHUNK = 4096
 
 
 def linear_numbers(model: Model) -> Float[Array, "parameters"]:
-    """θ: the inertia parameters of all bodies, then armature, damping, friction and stiffness of all degrees of freedom.
+    """Returns θ: inertia parameters of all bodies, then armature, damping, friction and stiffness of all joints.
 
     >>> print(rbd.identify.linear_numbers(rbd.load("pendulum")))
     [ 1.     0.     0.    -1.     1.001  0.     1.001  0.     0.     0.001
@@ -54,7 +54,11 @@ def linear_numbers(model: Model) -> Float[Array, "parameters"]:
 
 
 def with_linear_numbers(model: Model, numbers: Float[Array, "parameters"]) -> Model:
-    """The model with these.
+    """Returns the model with these linear parameters.
+
+    Args:
+      model: The model.
+      numbers: θ in the order of `linear_numbers`.
 
     >>> model = rbd.load("pendulum")
     >>> numbers = rbd.identify.linear_numbers(model)
@@ -81,9 +85,15 @@ def torque_regressor(
     *,
     coulomb: bool = False,
 ) -> Float[Array, "nv parameters"]:
-    """Y with `Y θ = inverse_dynamics(model, q, v, a) - passive_force(model, q, v)`, θ = `linear_numbers(model)`.
+    """Returns Y with `Y θ = inverse_dynamics(model, q, v, a) - passive_force(model, q, v)` for θ = `linear_numbers(model)`.
 
-    - `coulomb`: friction by Coulomb's law itself, the sign of v, and not smoothed at rest as `passive_force` has it.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      a: Acceleration, shape (nv,).
+      coulomb: If True, friction is Coulomb's, proportional to the sign of v. By default it is smoothed at rest as in
+        `passive_force`.
 
     >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.ones(2)
     >>> print(rbd.identify.torque_regressor(model, q, v, a) @ rbd.identify.linear_numbers(model))
@@ -98,7 +108,7 @@ def torque_regressor(
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples of motions with the forces that made them: (n, nq), (n, nv), ...; NaN in tau where it is not known.
+    """Samples of motions with the generalized forces: (n, nq), (n, nv), ...; unknown entries of tau are NaN.
 
     >>> one = rbd.identify.Samples(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), np.array([[np.nan, 1.0]]))
     >>> print(one.tau)
@@ -115,12 +125,19 @@ class Samples:
 
 
 def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: float | int = 0.0) -> Samples:
-    """The samples of a log whose motion is known in full, and the generalized forces in them.
+    """Returns the samples of a log with known motion, and their generalized forces.
 
-    - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
-    - `slow`: forces at degrees of freedom that are slower than this are taken as not known.
+    The forces are the sum of `tau`, the actuator forces under `u`, and the forces of the model's force elements, which are
+    not estimated.
 
-    Those are `tau` and what the actuators do under `u`, less what the model's force elements do, which stay as they are.
+    Args:
+      model: The model.
+      log: The log; it needs `tau` or `u`.
+      cutoff: Cutoff frequency in Hz of the smoothing that provides missing velocities or accelerations; see `with_rates`.
+      slow: Forces at degrees of freedom below this speed are treated as unknown.
+
+    Raises:
+      LogError: If the log does not fit the model, or contains too little data.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -131,13 +148,13 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
     check_log(model, log)
     log = as_arrived(model, log)
     if log.tau is None and log.u is None:
-        raise LogError(f"Log {log.name!r} has neither tau nor u; what drove the robot has to be known")
+        raise LogError(f"Log {log.name!r} has neither tau nor u. The driving forces must be known.")
     known = with_rates(model, log, cutoff)
     q, v, a = known.q.values, known.v.values, known.a.values
     whole = ~(np.isnan(q).any(axis=1) | np.isnan(v).any(axis=1) | np.isnan(a).any(axis=1))
     if not whole.any():
         raise LogError(
-            f"Log {log.name!r}: in no sample all of q, v and a are known; at its ends and beside gaps smoothing takes some away"
+            f"Log {log.name!r}: no sample has all of q, v and a. Smoothing leaves samples near the ends and near gaps unknown."
         )
     tau = np.zeros((int(whole.sum()), model.nv)) if known.tau is None else known.tau.values[whole].copy()
     tau[np.abs(v[whole]) < slow] = np.nan
@@ -153,7 +170,10 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
 
 
 def actuation(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """What acts on a model beside gravity, damping, friction and springs of joints, in each of some samples, (n, nv)."""
+    """Returns the forces of actuators and force elements in each sample, (n, nv).
+
+    Gravity and the damping, friction and springs of joints are not included.
+    """
     found = np.zeros((len(q), model.nv))
     for size, rows in _pieces(len(q), CHUNK):
         given = [_padded(x[rows], size, model.dtype) for x in (q, v, u)]
@@ -162,18 +182,21 @@ def actuation(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.n
 
 
 def as_driven(model: Model, told: bool) -> Model:
-    """The model with its actuators if logs say what they are told, and else without: what they did is in tau then."""
+    """Returns the model with its actuators if the logs contain their controls, and otherwise without.
+
+    Without controls in the logs, tau includes the actuator forces.
+    """
     return model if told else without(model, "actuator")
 
 
 def without_delays(model: Model) -> Model:
-    """The model with actuators that act under what they are told at once, for controls that have arrived."""
+    """Returns the model with undelayed actuators, for controls that already include the delays."""
     prompt = lambda thing: thing.changed(delay=None) if isinstance(thing, Actuator) else thing
     return replace(model, attached=tuple(map(prompt, model.attached)))
 
 
 def as_arrived(model: Model, log: Log) -> Log:
-    """The log with those controls that have arrived in each sample, each of which is held until the next."""
+    """Returns the log with the controls that have arrived at the actuators in each sample; each is held until the next."""
     delays = [one.delay for one in actuators_of(model)]
     if log.u is None or not any(delay is not None and float(delay) for delay in delays):
         return log
@@ -187,7 +210,7 @@ def as_arrived(model: Model, log: Log) -> Log:
 
 
 def refuse_dynamics(model: Model, log: Log) -> None:
-    """Refuse actuators whose force is not that of a sample alone."""
+    """Raises an error if the force of an actuator depends on more than the current sample."""
     if any(getattr(one, "dynamics", None) is not None for one in model.actuators):
         raise LogError(
             f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not "
@@ -197,7 +220,7 @@ def refuse_dynamics(model: Model, log: Log) -> None:
 
 @compiled
 def _applied(model, q, v, u):
-    """What acts beside gravity, damping, friction and springs of joints."""
+    """Returns the generalized forces other than gravity and the damping, friction and springs of joints."""
 
     def one(model, q, v, u):
         motion = Motion(model, q, v)
@@ -214,7 +237,7 @@ def _regressors(model, coulomb, q, v, a):
 
 
 def _pieces(count: int, chunk: int, begin: int = 0) -> Iterator[tuple[int, slice]]:
-    """Runs of rows and the length to which each is filled up, so that few lengths are compiled."""
+    """Yields blocks of rows and their padded lengths; there are few different lengths, to limit compilation."""
     for start in range(begin, count, chunk):
         left = min(chunk, count - start)
         size = chunk if left == chunk else min(chunk, max(256, 1 << (left - 1).bit_length()))
@@ -228,7 +251,7 @@ def _padded(rows: np.ndarray, size: int, dtype) -> np.ndarray:
 def regressors(
     model: Model, samples: Samples, coulomb: bool = False, chunk: int = CHUNK, begin: int = 0
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Rows of samples and their regressors, (rows, nv, parameters), piece by piece."""
+    """Yields blocks of rows of samples with their regressors, (rows, nv, parameters)."""
     for size, rows in _pieces(len(samples), chunk, begin):
         given = [_padded(x[rows], size, model.dtype) for x in (samples.q, samples.v, samples.a)]
         yield rows, np.asarray(_regressors(model, coulomb, *given), float)[: rows.stop - rows.start]
@@ -236,12 +259,16 @@ def regressors(
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """All equations of some samples, condensed: for every θ, `‖factors[j] [θ; -1]‖² = Σ (Y θ - τ)²` over the rows of dof j.
+    """All equations of motion of some samples in condensed form.
 
+    For every θ, `‖factors[j] [θ; -1]‖² = Σ (Y θ - τ)²` over the rows of degree of freedom j.
+
+    - `model`: the model.
     - `factors`: a triangle for each degree of freedom, (nv, parameters + 1, parameters + 1).
-    - `counts`: how many samples are in it.
-    - `slow`: where it is not zero, friction is Coulomb's, and what was slower than this is not in it.
-    - `cutoff`: of the smoothing, as it was given.
+    - `counts`: number of samples in each triangle.
+    - `slow`: the speed limit; if it is positive, friction is Coulomb's, and slower samples are omitted.
+    - `logs`: names of the logs.
+    - `cutoff`: the cutoff frequency of the smoothing.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -260,7 +287,7 @@ class Equations:
 
     @staticmethod
     def none(model: Model, slow: float | int = 0.0) -> Equations:
-        """Of no samples."""
+        """Returns the equations of zero samples."""
         size = 10 * model.nb + 4 * model.nv + 1
         return Equations(model, np.zeros((model.nv, size, size)), np.zeros(model.nv, int), float(slow))
 
@@ -274,22 +301,35 @@ class Equations:
         chunk: int = CHUNK,
         checkpoint: Checkpoint | str | os.PathLike | None = None,
     ) -> Equations:
-        """Of logs, one after the other; a generator of logs that do not fit into memory together will do.
+        """Returns the equations of logs, which are processed sequentially.
 
-        - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
-        - `slow`: a speed below which a joint's friction is not asked for; above it is Coulomb's. Joints that turn round
-          stick for a while, which is no law of their speed. At 0 all samples are used, and friction is smoothed at rest as
-          in `rbd.passive_force`.
-        - `chunk`: how many samples are looked at together.
-        - `checkpoint`: a file to save to on the way, and to go on from: see `rbd.Checkpoint`. More logs may follow those that
-          it knows; what a generator gives must be the same logs again.
+        A generator can supply logs that do not fit into memory together.
+
+        Args:
+          model: The model; it must not have constraints.
+          logs: One or several logs.
+          cutoff: Cutoff frequency in Hz of the smoothing that provides missing velocities or accelerations; see
+            `with_rates`.
+          slow: Samples of a joint below this speed are omitted, and friction is Coulomb's. A joint that reverses sticks for
+            a while, and its friction is then not a function of its speed. At 0, all samples are used, and friction is
+            smoothed at rest as in `rbd.passive_force`.
+          chunk: Number of samples per block.
+          checkpoint: File to save progress to and to resume from; see `rbd.Checkpoint`. Further logs may follow the saved
+            ones; a generator must supply the same logs again.
+
+        Returns:
+          The condensed equations of all logs.
+
+        Raises:
+          ModelError: If the model has constraints.
+          LogError: If there are no logs, or a log does not fit the model.
         """
         a_model("identify.Equations.of", model)
         if model.constraints:
             raise ModelError(
-                f"identify: model {model.name!r} has constraints, whose forces are not known; take "
-                "rbd.detach(model, 'constraint') if it "
-                "moves without them, or identify the tree that is left"
+                f"identify: model {model.name!r} has constraints, whose forces are not known. Pass "
+                "rbd.detach(model, 'constraint') if the robot "
+                "moves without them, or identify the unconstrained tree."
             )
         chunk = whole_number("identify.Equations.of", "chunk", chunk)
         given = as_logs("identify.Equations.of", logs) if isinstance(logs, Log | list | tuple) else logs
@@ -299,7 +339,7 @@ class Equations:
             if run.found:
                 known, rows = list(run.found["logs"]), run.found["rows"]
                 total = replace(total, factors=run.found["factors"], counts=run.found["counts"])
-            # Of the last log that is known, only so many rows were passed.
+            # The last known log may have been processed only in part.
             through = len(known) - (rows > 0)
             for i, log in enumerate(given):
                 names.append(log.name)
@@ -312,7 +352,7 @@ class Equations:
                     run.offer(lambda total=total, rows=rows: total._reached(known, rows))
                 rows = 0
             if not names:
-                raise LogError("identify.Equations.of: there are no logs")
+                raise LogError("identify.Equations.of: there are no logs.")
             if len(names) < len(known):
                 run.refuse([f"logs: {len(known)} there, {len(names)} here"])
             if run.found is None or (len(known), 0) != (len(run.found["logs"]), run.found["rows"]):
@@ -320,7 +360,7 @@ class Equations:
             return replace(total, logs=tuple(names), cutoff=cutoff)
 
     def _reached(self, known: list, rows: int) -> dict:
-        """What is saved: so many rows of the last of the logs are in it, or zero for all of them."""
+        """Returns the state to save; `rows` rows of the last log are included, or all if it is zero."""
         return {"logs": known, "rows": rows, "factors": self.factors, "counts": self.counts}
 
     def with_samples(
@@ -329,7 +369,14 @@ class Equations:
         weights: Callable[[np.ndarray], np.ndarray] | None = None,
         chunk: int = CHUNK,
     ) -> Equations:
-        """With more samples; each row times the square root of its weight, `weights([Y, τ])`, of (nv, rows)."""
+        """Returns the equations with additional samples.
+
+        Args:
+          samples: The additional samples.
+          weights: A function of `[Y, τ]` that returns the weights of the rows, (nv, rows). The rows are multiplied by their
+            square roots.
+          chunk: Number of samples per block.
+        """
         total = self
         for total, _ in self.growing(samples, weights, chunk):  # noqa: B007
             pass
@@ -342,7 +389,14 @@ class Equations:
         chunk: int = CHUNK,
         begin: int = 0,
     ) -> Iterator[tuple[Equations, int]]:
-        """The same piece by piece from a row on, each time with the rows that are in it now."""
+        """Adds samples as `with_samples` does, and yields the equations and the number of processed rows after each block.
+
+        Args:
+          samples: The additional samples.
+          weights: As in `with_samples`.
+          chunk: Number of samples per block.
+          begin: The first row to process.
+        """
         factors, counts = list(self.factors), self.counts.copy()
         for rows, regressor in regressors(self.model, samples, self.slow > 0, chunk, begin):
             tau = samples.tau[rows]
@@ -359,23 +413,27 @@ class Equations:
             yield replace(self, factors=np.stack(factors), counts=counts), rows.stop
 
     def squares(self, numbers: np.ndarray, measured: float = 1.0) -> np.ndarray:
-        """The sums of the squared errors of θ, of each degree of freedom; of `Y θ` alone if none of τ is taken off."""
+        """Returns the sum of squared errors of θ for each degree of freedom.
+
+        Args:
+          numbers: θ in the order of `linear_numbers`.
+          measured: Factor of τ; at zero, the result is the sum of squares of `Y θ`.
+        """
         return np.sum((self.factors @ np.append(numbers, -measured)) ** 2, axis=1)
 
     @property
     def torques(self) -> np.ndarray:
-        """The root of the mean square of the forces, of each degree of freedom."""
+        """The root mean square of the generalized forces of each degree of freedom."""
         return np.sqrt(np.sum(self.factors[:, :, -1] ** 2, axis=1) / np.maximum(self.counts, 1))
 
     def errors(self, model: Model) -> np.ndarray:
-        """By how much a model's forces are off from those of the samples: the root of the mean square, of each degree of
-        freedom."""
+        """Returns the root mean square error of a model's forces for each degree of freedom."""
         squares = self.squares(np.asarray(linear_numbers(model), float))
         return np.sqrt(squares / np.maximum(self.counts, 1))
 
 
 def _look_at(run: Run, known: list, i: int, log: Log) -> None:
-    """Whether a log is the one that it was; if it is new, it is noted."""
+    """Checks that a log is the same as in the saved run, and records a new log."""
     own = {"name": log.name, "samples": fingerprint(**{f"log {log.name!r}": log})}
     if i == len(known):
         known.append(own)

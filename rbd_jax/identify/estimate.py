@@ -1,4 +1,4 @@
-"""What an estimator returns: values, how far they are to be trusted, and what the data do not say, in words."""
+"""The result of an estimator: parameter values, their uncertainty, and the unidentifiable directions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from .parameters import Parameters
 
 
 class Unseen(NamedTuple):
-    """What the equations do not depend on, in a vector of values.
+    """Unidentifiable directions of a vector of values.
 
-    - `directions`: changes of the values that no force shows, a row each; sparse, each with one value that no other row has.
-    - `kept`: the values that are not those: as many as can be seen.
-    - `grouping`: K, whose `K values` can be seen, a row for each of `kept`.
+    - `directions`: changes of the values that do not affect the data, a row each; sparse, each with one value that no other
+      row contains.
+    - `kept`: indices of the remaining values, as many as there are identifiable combinations.
+    - `grouping`: K, such that `K values` is identifiable; a row for each of `kept`.
 
     >>> model, t = rbd.load("double_pendulum"), np.arange(300) / 100
     >>> q, v, a = [np.stack([x, 0 * x], axis=1) for x in (np.sin(t), np.cos(t), -np.sin(t))]  # the elbow does not move
@@ -37,7 +38,13 @@ class Unseen(NamedTuple):
 
 
 def unseen(basis: np.ndarray, scale: np.ndarray, blocks: list[range]) -> Unseen:
-    """Of a basis of changes in units of `scale`, a row each; values of the first blocks are eliminated first."""
+    """Returns the unidentifiable directions spanned by a basis.
+
+    Args:
+      basis: Changes in units of `scale`, a row each.
+      scale: The unit of each value.
+      blocks: Ranges of values; values of the first blocks are eliminated first.
+    """
     size = len(scale)
     sparse, pivots = echelon_basis(basis.reshape(-1, size), blocks)
     sparse = np.where(np.abs(sparse) < 1e-6, 0, sparse)
@@ -48,7 +55,7 @@ def unseen(basis: np.ndarray, scale: np.ndarray, blocks: list[range]) -> Unseen:
 
 
 def ends_first(parameters: Parameters) -> list[range]:
-    """In which order values are told from others where they cannot be: inertias first, those of the last bodies first."""
+    """Returns the order in which unidentifiable values are eliminated: inertias first, beginning with the last bodies."""
     blocks = []
     for inertial in (True, False):
         for kind, block in zip(parameters.kinds, parameters.blocks):
@@ -59,7 +66,7 @@ def ends_first(parameters: Parameters) -> list[range]:
 
 
 def in_words(directions: np.ndarray, names: tuple[str, ...], most: int = 6) -> tuple[str, ...]:
-    """Each direction in words: one value that is not seen, or several that may change together."""
+    """Returns a description of each direction: one unidentifiable value, or several that may change together."""
     said = []
     for row in directions:
         terms = np.flatnonzero(row)
@@ -76,26 +83,28 @@ def in_words(directions: np.ndarray, names: tuple[str, ...], most: int = 6) -> t
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Values of free parameters, with what is known of their errors.
+    """Estimated values of parameters, with their uncertainty.
 
-    - `parameters`: what was free; `values` are in its order, names and units.
-    - `model`: the identified model. It is a model as any: `rbd.save_urdf` writes it.
-    - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing
-      there, and what was known beforehand for `physical_least_squares`. Bounds are not in it, since they are no measurements: a
-      value at a bound, and what goes with it, is as uncertain as it would be without. So intervals have the truth at least as
-      often as they say, and may reach beyond a bound.
-    - `standard_errors`: of each value; infinite where it cannot be told from others, for `least_squares`.
-    - `columns`: what was compared, as "tau elbow", and `counts`, how many numbers of each.
-    - `noise`: the standard deviation of each column, as it was given or found.
-    - `errors`: what is left of each: the root of the mean square.
-    - `unobservable`: in words, what the data do not see.
-    - `base_names`, `base_values`, `base_standard_errors`: the combinations that they do see, each by the value with which
+    - `parameters`: the estimated parameters; `values` are in their order, with their names and units.
+    - `model`: the identified model. `rbd.save_urdf` writes it like any other model.
+    - `covariance`: of the values. It is zero along unobservable directions for `least_squares`, which changes nothing
+      there, and the prior covariance for `physical_least_squares`. Bounds are ignored, since they are not measurements: a
+      value at a bound, and values that correlate with it, are as uncertain as without the bound. Therefore intervals
+      contain the true value at least as often as their level, and may extend beyond a bound.
+    - `standard_errors`: of each value; infinite for `least_squares` if the value is identifiable only in combination with
+      others.
+    - `columns`: what was compared, such as "tau elbow".
+    - `counts`: number of measurements of each column.
+    - `noise`: the standard deviation of each column, given or estimated.
+    - `errors`: the root mean square residual of each column.
+    - `unobservable`: descriptions of the unidentifiable directions.
+    - `base_names`, `base_values`, `base_standard_errors`: the identifiable combinations, each named by the value with which
       others are grouped.
-    - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
-    - `converged`: whether the noise and the values have settled.
-    - `compare`: how the model was compared with logs: `EquationError` (least squares, too) or `OutputError`, as it was.
-    - `unknowns`: where a search has ended, with first states of simulations; None of linear estimators.
-    - `states`: how many numbers of first states were found beside the values.
+    - `at_bounds`: names of values at a bound that the unconstrained estimate would exceed.
+    - `converged`: whether the noise and the values have converged.
+    - `compare`: how the model was compared with logs: `EquationError` (also for least squares) or `OutputError`.
+    - `unknowns`: the final iterate of a search, with initial states of simulations; None for linear estimators.
+    - `states`: number of estimated initial state coordinates.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -125,34 +134,41 @@ class Estimate:
 
     @property
     def rank(self) -> int:
-        """How many combinations of the values the data see."""
+        """Number of identifiable combinations of the values."""
         return len(self.seen.kept)
 
     @property
     def unobservable(self) -> tuple[str, ...]:
-        """What the data do not see, in words."""
+        """Descriptions of the unidentifiable directions."""
         return in_words(self.seen.directions, self.parameters.names)
 
     @property
     def base_names(self) -> tuple[str, ...]:
+        """Names of the identifiable combinations."""
         return tuple(self.parameters.names[i] for i in self.seen.kept)
 
     @property
     def base_values(self) -> np.ndarray:
+        """Values of the identifiable combinations."""
         return self.seen.grouping @ self.values
 
     @property
     def base_covariance(self) -> np.ndarray:
+        """Covariance of the identifiable combinations."""
         return self.seen.grouping @ self.covariance @ self.seen.grouping.T
 
     @property
     def base_standard_errors(self) -> np.ndarray:
+        """Standard errors of the identifiable combinations."""
         return np.sqrt(np.maximum(np.diag(self.base_covariance), 0))
 
     @property
     def condition_number(self) -> float:
-        """How unevenly the combinations that are seen are seen: the root of the ratio of the largest and the smallest eigenvalue
-        of the correlations of their errors. One where all are told apart; large where some hardly are."""
+        """Condition number of the identifiable combinations.
+
+        It is the square root of the ratio of the largest to the smallest eigenvalue of the correlation matrix of their
+        errors. The value is one if the errors are uncorrelated, and large if some combinations are hardly distinguishable.
+        """
         errors = self.base_standard_errors
         certain = (errors > 0) & np.isfinite(errors)
         if not certain.any():
@@ -166,19 +182,23 @@ class Estimate:
 
     @property
     def freedom(self) -> int:
-        """How many more numbers were compared than there are seen combinations and unknown states."""
+        """Number of measurements minus identifiable combinations and unknown initial states; at least one."""
         return max(int(self.counts.sum()) - self.rank - self.states, 1)
 
     def intervals(self, level: float = 0.95) -> np.ndarray:
-        """Of each value the ends of the interval that has the truth in so many of all cases, (n, 2), if the noise is white."""
+        """Returns the confidence interval of each value, (n, 2), assuming white noise.
+
+        Args:
+          level: Probability that an interval contains the true value.
+        """
         return _around(self.values, self.standard_errors, level, self.freedom)
 
     def base_intervals(self, level: float = 0.95) -> np.ndarray:
-        """The same of the combinations that are seen."""
+        """Returns the confidence interval of each identifiable combination, (rank, 2); see `intervals`."""
         return _around(self.base_values, self.base_standard_errors, level, self.freedom)
 
     def value(self, name: str) -> float:
-        """One value by its name."""
+        """Returns the value with this name."""
         from .._core.errors import UnknownNameError, suggest
 
         if name not in self.parameters.names:
@@ -186,10 +206,17 @@ class Estimate:
         return float(self.values[self.parameters.names.index(name)])
 
     def save(self, path: str | Path) -> None:
-        """Write the values with all that is known of them: `.json`, with names beside numbers, or `.npz`, with the covariance.
+        """Writes the estimate with its uncertainty to a file.
 
-        Names are those of this class; what is infinite (not seen, no bound) is null in `.json`. The file is there as a whole
-        or not at all. The model is written by `rbd.save_urdf` or `rbd.save_mjcf`.
+        A `.json` file contains names and numbers; an `.npz` file also contains the covariance. Names are those of this
+        class. Infinite numbers (unobservable, no bound) are null in `.json`. The file is written atomically.
+        `rbd.save_urdf` and `rbd.save_mjcf` write the model.
+
+        Args:
+          path: The file; its suffix selects the format.
+
+        Raises:
+          ValueError: If the suffix is neither `.json` nor `.npz`.
         """
         path = Path(path)
         if path.suffix not in (".json", ".npz"):
@@ -234,7 +261,7 @@ class Estimate:
             )  # fmt: skip
 
     def table(self) -> str:
-        """All values with units, standard errors and what they were, as text."""
+        """Returns a text table of all values with units, standard errors and initial values."""
         before = np.asarray(self.parameters.values_of(self.parameters.reference), float)
         width = max(map(len, self.parameters.names), default=0)
         lines = [f"{'':{width}}  {'before':>11}  {'estimate':>11}  {'± error':>10}  unit"]
@@ -256,7 +283,7 @@ class Estimate:
 
 
 def _finite(content):
-    """As JSON has it, which knows no infinity."""
+    """Replaces infinite numbers by None, because JSON has no infinity."""
     if isinstance(content, dict):
         return {name: _finite(value) for name, value in content.items()}
     if isinstance(content, list):
@@ -270,6 +297,6 @@ def _around(values, errors, level, freedom):
     from scipy.special import stdtrit
 
     if not 0 < level < 1:
-        raise ValueError(f"level is {level}; it is between 0 and 1")
+        raise ValueError(f"intervals: level must be between 0 and 1, got {level}.")
     half = stdtrit(freedom, 0.5 + level / 2) * errors
     return np.stack([values - half, values + half], axis=1)

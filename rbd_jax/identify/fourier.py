@@ -1,10 +1,11 @@
-"""Periodic motions as Fourier series (Swevers et al., IEEE Trans. Robotics and Automation 13, 1997), and how far they can go.
+"""Periodic motions as Fourier series (Swevers et al., IEEE Trans. Robotics and Automation 13, 1997), and their bounds.
 
     q(t) = middle + Σ_k sines_k sin(k ω t) + cosines_k cos(k ω t),    ω = 2π / period.
 
-Such a motion can be repeated for as long as one measures, its velocities and accelerations are known without differences, and
-nothing of it is above the last harmonic. And it is bounded by finitely many samples: a trigonometric polynomial p of degree K,
-seen at N > 2K times a period apart equally, is nowhere more than `max |p| / cos(π K / N)` of them (Ehlich & Zeller 1964).
+Such a motion can be repeated as long as the measurement lasts. Its velocities and accelerations are known without numerical
+differentiation, and its spectrum ends at the last harmonic. Finitely many samples bound it: a trigonometric polynomial p of
+degree K, sampled at N > 2K equally spaced times of a period, nowhere exceeds `max |p| / cos(π K / N)` over these samples
+(Ehlich & Zeller 1964).
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from ..model import Model, difference
 from .log import SERIES
 
 
-#: So many samples for each harmonic: `1 / cos(π / SAMPLES)` is 1.005.
+#: Number of samples per harmonic: `1 / cos(π / SAMPLES)` is 1.005.
 SAMPLES = 32
 
 
 def basis(harmonics: int, count: int) -> np.ndarray:
-    """Sines and cosines, and their first and second derivatives by the phase, at `count` phases of a period: (3, count, 2 K)."""
+    """Returns sines and cosines with their first and second phase derivatives at `count` phases: (3, count, 2 K)."""
     k = np.arange(1, harmonics + 1)
     phase = 2 * np.pi * np.arange(count)[:, None] / count * k
     sine, cosine = np.sin(phase), np.cos(phase)
@@ -41,18 +42,21 @@ def basis(harmonics: int, count: int) -> np.ndarray:
 
 
 def excess(harmonics: int, count: int) -> float:
-    """How many times more a trigonometric polynomial can be anywhere than at `count` equal phases."""
+    """Returns the largest ratio of a trigonometric polynomial's maximum to its maximum over `count` equally spaced phases."""
     return float(1 / np.cos(np.pi * harmonics / count))
 
 
 class PeriodicMotion(eqx.Module):
-    """A motion of some joints as Fourier series; all others are at rest. A PyTree, differentiable by all of its numbers.
+    """A motion of some joints as Fourier series; all other joints are at rest.
 
-    - `middle`: the configuration about which it goes, (nq,).
-    - `sines`, `cosines`: of each harmonic and each joint that moves, (harmonics, joints).
+    It is a PyTree and differentiable with respect to all of its numbers.
+
+    - `middle`: the configuration around which it moves, (nq,).
+    - `sines`, `cosines`: coefficients of each harmonic and each moving joint, (harmonics, joints).
     - `period`: in s.
-    - `joints`: the names of the joints that move, each with one degree of freedom.
-    - `q_places`, `v_places`: where they are in q and in v; `nv` is the length of v.
+    - `joints`: names of the moving joints, each with one degree of freedom.
+    - `q_places`, `v_places`: their indices in q and in v.
+    - `nv`: the length of v.
 
     >>> model = rbd.load("double_pendulum")
     >>> motion = rbd.identify.PeriodicMotion.of(model, ["elbow"], 2.0, sines=[[0.5]], cosines=[[0.0]])
@@ -72,7 +76,16 @@ class PeriodicMotion(eqx.Module):
 
     @staticmethod
     def of(model: Model, joints: Sequence[str], period, sines, cosines, middle=None) -> PeriodicMotion:
-        """That of some joints of a model, about its reference configuration or another one."""
+        """Returns a motion of some joints of a model.
+
+        Args:
+          model: The model.
+          joints: Names of the moving joints, each with one degree of freedom.
+          period: The period in s.
+          sines: Sine coefficients, (harmonics, joints).
+          cosines: Cosine coefficients, (harmonics, joints).
+          middle: The configuration around which the joints move; the reference configuration by default.
+        """
         owner = "identify.PeriodicMotion.of"
         a_model(owner, model)
         q_places, v_places = places_of(owner, model, joints)
@@ -84,8 +97,8 @@ class PeriodicMotion(eqx.Module):
         for name, x in zip(("sines", "cosines"), given):
             if x.ndim != 2 or x.shape != given[0].shape or x.shape[1] != len(joints):
                 raise ValueError(
-                    f"{owner}: {name} has shape {x.shape}; both have a row for each harmonic and a column for each of the "
-                    f"{len(joints)} joints"
+                    f"{owner}: {name} has shape {x.shape}; sines and cosines must have a row for each harmonic and a column for "
+                    f"each of the {len(joints)} joints."
                 )
         period = number(owner, "period", period, above=0, dtype=middle.dtype)
         sines, cosines = (x.astype(middle.dtype) for x in given)
@@ -102,12 +115,12 @@ class PeriodicMotion(eqx.Module):
 
     @staticmethod
     def read(path: str | Path, model: Model) -> PeriodicMotion:
-        """That in an `.npz` file that `Excitation.save` has written."""
+        """Returns the motion in an `.npz` file that `Excitation.save` wrote."""
         try:
             with np.load(path, allow_pickle=False) as data:
                 middle, sines, cosines, period, joints = (data[name] for name in SERIES)
         except (KeyError, ValueError) as error:
-            raise ModelError(f"identify.PeriodicMotion.read: {path} has no series in it ({error})") from error
+            raise ModelError(f"identify.PeriodicMotion.read: {path} has no series ({error}).") from error
         return PeriodicMotion.of(model, [str(name) for name in joints], period, sines, cosines, middle)
 
     @property
@@ -115,31 +128,40 @@ class PeriodicMotion(eqx.Module):
         return self.sines.shape[0]
 
     def q(self, t) -> Float[Array, "*n nq"]:
-        """The configuration at a time or at several, in s."""
+        """Returns the configuration at one or several times in s."""
         off = self._placed(self._series(t, 0), self.q_places, self.middle.shape[0])
         return jnp.broadcast_to(self.middle, off.shape) + off
 
     def v(self, t) -> Float[Array, "*n nv"]:
-        """The velocity."""
+        """Returns the velocity at one or several times in s."""
         return self._placed(self._series(t, 1), self.v_places, self.nv)
 
     def a(self, t) -> Float[Array, "*n nv"]:
-        """The acceleration."""
+        """Returns the acceleration at one or several times in s."""
         return self._placed(self._series(t, 2), self.v_places, self.nv)
 
     @compiled
     def along(self, t):
-        """Positions, velocities and accelerations, all three."""
+        """Returns configurations, velocities and accelerations at these times."""
         return self.q(t), self.v(t), self.a(t)
 
     def times(self, rate: float | int, periods: int = 1) -> np.ndarray:
-        """Times at so many samples a second: as many as fit into a period, equally, and no end that is the next beginning."""
+        """Returns equally spaced times at about this sampling rate, with a whole number of samples per period.
+
+        The end of the last period is not included, since it is the start of the next one.
+
+        Args:
+          rate: Sampling rate in Hz.
+          periods: Number of periods.
+        """
         count = max(1, round(float(rate) * float(self.period)))
         return np.arange(count * periods) * float(self.period) / count
 
     def extent(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Bounds of the coordinates, below and above, of the speeds and of the accelerations of the joints that move: they hold
-        at all times, and are met to within a percent."""
+        """Returns bounds of the moving joints: lower and upper coordinates, speeds and accelerations.
+
+        The bounds hold at all times and are tight to within one percent.
+        """
         count = SAMPLES * self.harmonics
         more = excess(self.harmonics, count)
         series = np.concatenate([np.asarray(self.sines, float), np.asarray(self.cosines, float)])
@@ -155,7 +177,12 @@ class PeriodicMotion(eqx.Module):
         )
 
     def shrunk(self, share, home: Float[Array, "nq"]) -> PeriodicMotion:
-        """The motion with all ways from a configuration shortened to a share of them; at 0 it is at rest there."""
+        """Returns the motion contracted towards a configuration.
+
+        Args:
+          share: Factor of all displacements from `home`; at 0, the motion rests at `home`.
+          home: The configuration.
+        """
         return eqx.tree_at(
             lambda motion: (motion.middle, motion.sines, motion.cosines),
             self,
@@ -163,10 +190,13 @@ class PeriodicMotion(eqx.Module):
         )
 
     def policy(self, model: Model, bandwidth: float | int = 20.0):
-        """A policy `(t, state) -> tau` for `rbd.rollout` that makes a model move like this: the forces that it takes, and
-        more where it is off.
+        """Returns a policy `(t, state) -> tau` for `rbd.rollout` that tracks this motion by computed torque.
 
-        The error goes like `exp(-bandwidth t)` where the model is the robot, whatever its masses (computed torque).
+        If the model matches the robot, the error decays like `exp(-bandwidth t)` for any masses.
+
+        Args:
+          model: The model of the robot.
+          bandwidth: Decay rate of the error in 1/s.
         """
 
         def follow(t, state):
@@ -181,7 +211,7 @@ class PeriodicMotion(eqx.Module):
         k = jnp.arange(1, self.harmonics + 1, dtype=t.dtype)
         omega = 2 * jnp.pi / self.period * k
         flat = t.reshape(-1, 1) * omega[None]
-        # Each derivative is a quarter of a turn ahead.
+        # Each derivative advances the phase by a quarter of a turn.
         sine, cosine = ((jnp.sin, jnp.cos), (jnp.cos, _falling), (_falling, _sunk))[order]
         weights = (omega**order)[:, None]
         found = matmul(sine(flat), weights * self.sines) + matmul(cosine(flat), weights * self.cosines)
@@ -204,7 +234,7 @@ def _sunk(x):
 
 
 def places_of(owner: str, model: Model, joints: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where joints with one coordinate are in q and in v; others are refused by name."""
+    """Returns the indices of joints in q and in v; raises an error for joints without exactly one coordinate."""
     found = []
     for name in joints:
         topology = model.topology
@@ -212,12 +242,12 @@ def places_of(owner: str, model: Model, joints: Sequence[str]) -> tuple[tuple[in
         sizes = int(topology.joint_nq[index]), int(topology.joint_nv[index])
         if topology.is_mimic[index]:
             leader = model.joint_names[topology.leaders[index]]
-            raise ModelError(f"{owner}: joint {name!r} follows {leader!r}; name that one instead")
+            raise ModelError(f"{owner}: joint {name!r} mimics {leader!r}. Pass the mimicked joint instead.")
         if sizes != (1, 1):
             kind = type(model.joints[topology.kind_of[index][0]]).__name__
             raise ModelError(
-                f"{owner}: joint {name!r} is a {kind} with {sizes[1]} degrees of freedom, and series are of joints with one; "
-                "name those that are to move by joints=[...], and it stays where it is, or load the model with a fixed base"
+                f"{owner}: joint {name!r} is a {kind} with {sizes[1]} degrees of freedom, but each joint must have one. Select "
+                "the moving joints by joints=[...], or load the model with a fixed base."
             )
         found.append((model.q_slice(name).start, model.v_slice(name).start))
     q_places, v_places = zip(*found) if found else ((), ())

@@ -1,4 +1,4 @@
-"""What can be free: kinds of numbers of bodies, of joints and of what a model carries, and what they are called."""
+"""Parameter groups of bodies, joints and attachments, and the functions that create them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..spatial.transform import Transform
 from .kind import Candidate, Kind, column, replaced
 
 
-# Of bodies.
+# Parameters of bodies.
 
 
 class OfBodies(Kind):
-    """Numbers of bodies with mass: those without stay as they are, and patterns with wildcards pass them over."""
+    """Parameters of bodies with mass. Massless bodies stay unchanged, and wildcard patterns skip them."""
 
     def candidates(self, model):
         mass = model.inertias.mass
@@ -37,9 +37,9 @@ class OfBodies(Kind):
 class Inertias(OfBodies):
     """All ten inertia parameters of bodies: mass, first moment, rotational inertia about the body's origin.
 
-    Their chart is `Inertia.to_log_cholesky`: whatever its numbers, the body can be.
+    The unconstrained coordinates are `Inertia.to_log_cholesky`: all of their values are physically consistent inertias.
 
-    - `spread`: the relative standard deviation of what is known beforehand, for estimators that keep bodies possible.
+    - `spread`: the relative standard deviation of the prior, for estimators that keep inertias physically consistent.
     """
 
     spread: Float[Array, ""] | float = 1.0
@@ -74,7 +74,7 @@ class Inertias(OfBodies):
 
 
 class Masses(OfBodies):
-    """The mass of bodies; their density is scaled, so that the inertia goes along and the centre of mass stays."""
+    """Masses of bodies. The density is scaled: the inertia is proportional to the mass, and the center of mass is fixed."""
 
     components = (("mass", "kg", "kg"),)
     range = (0.0, np.inf)
@@ -93,7 +93,7 @@ class Masses(OfBodies):
 
 
 class CentersOfMass(OfBodies):
-    """Where the centre of mass of bodies is, in their frames; mass and inertia about it stay."""
+    """Centers of mass of bodies in their own frames; mass and central inertia are fixed."""
 
     components = (("cx", "m", "m"), ("cy", "m", "m"), ("cz", "m", "m"))
     size = 0.1
@@ -115,7 +115,7 @@ class CentersOfMass(OfBodies):
 
 
 class Placements(Kind):
-    """Where the joint of bodies sits in their parent, as the screw `[φ; p]` that takes it there from where it was."""
+    """Joint placements in the parent body, as the screw `[φ; p]` of the displacement from the reference placement."""
 
     components = (*((f"r{i}", "rad", "rad") for i in "xyz"), *((f"p{i}", "m", "m") for i in "xyz"))
     sets = ("placement",)
@@ -133,19 +133,19 @@ class Placements(Kind):
 
 
 def _placed(model: Model, places: np.ndarray, moves: Transform) -> Model:
-    """The model with some placements moved, each in its own frame."""
+    """Returns the model with some placements displaced, each in its own frame."""
     moved = model.placements.gather(places) @ moves
     placements = jax.tree.map(lambda rows, new: replaced(rows, places, new), model.placements, moved)
     return replace(model, placements=placements)
 
 
-# Of joints, a row for each degree of freedom.
+# Parameters of joints, a row for each degree of freedom.
 
 
 class OfJoints(Kind):
-    """A number of each degree of freedom of joints. A joint that mimics another has none of its own.
+    """A parameter of each degree of freedom of joints; mimic joints have none.
 
-    - `field`: what it is called in the model.
+    - `field`: the name of the parameter's field in the model.
     """
 
     of = "joint"
@@ -167,7 +167,7 @@ class OfJoints(Kind):
 
 
 def degrees_of_freedom(model: Model) -> list[Candidate]:
-    """Each degree of freedom of a model by its joint, with a number where that has several."""
+    """Returns the degrees of freedom of a model, labeled by their joint, with an index if the joint has several."""
     found = []
     for body, joint in enumerate(model.joint_names):
         size = int(model.topology.joint_nv[body])
@@ -195,7 +195,7 @@ class Damping(OfJoints):
 
 
 class Coulomb(OfJoints):
-    """Coulomb's friction: the size of a force against the motion, smoothed at rest as in `rbd.passive_force`."""
+    """Coulomb friction: the magnitude of a force against the motion, smoothed at rest as in `rbd.passive_force`."""
 
     components = (("friction", "N m", "N"),)
     field = "friction"
@@ -203,7 +203,7 @@ class Coulomb(OfJoints):
 
 
 class Friction(OfJoints):
-    """Both of the friction of joints: viscous damping and Coulomb's friction."""
+    """Viscous damping and Coulomb friction of joints."""
 
     components = (*Damping.components, *Coulomb.components)
     sets = (*Damping.sets, *Coulomb.sets)
@@ -221,7 +221,7 @@ class Friction(OfJoints):
 
 
 class Armature(OfJoints):
-    """Inertia that a joint has of itself: rotors behind gears."""
+    """Joint-space inertia of joints: rotors behind gears."""
 
     components = (("armature", "kg m²", "kg"),)
     field = "armature"
@@ -229,7 +229,7 @@ class Armature(OfJoints):
 
 
 class Stiffness(OfJoints):
-    """The stiffness of the spring at a joint; where it rests is the model's `spring_reference`."""
+    """Stiffness of joint springs; the rest position is the model's `spring_reference`."""
 
     components = (("stiffness", "N m/rad", "N/m"),)
     field = "stiffness"
@@ -237,9 +237,9 @@ class Stiffness(OfJoints):
 
 
 class JointOffsets(Kind):
-    """What must be added to a measured joint coordinate: the joint's placement is moved along the joint by as much.
+    """Offsets to add to measured joint coordinates: the joint placement is moved along the joint by this amount.
 
-    For joints with one degree of freedom.
+    Only joints with one degree of freedom have offsets.
     """
 
     of = "joint"
@@ -273,14 +273,14 @@ class JointOffsets(Kind):
         return jnp.stack([joint.motion_subspace(jnp.zeros(1, model.dtype))[:, 0] for joint in joints])
 
 
-# Of what a model carries, and of anything.
+# Parameters of attachments, and any other leaf.
 
 
 class Numbers(Kind):
-    """Any leaf of a model: what `where(model)` says, one number or several.
+    """Any leaf of a model: the array that `where(model)` returns, with one number or several.
 
-    - `where`: a function of the model that returns a leaf of it.
-    - `name`, `unit`: what it is called.
+    - `where`: a function that returns a leaf of the model.
+    - `name`, `unit`: the name and the unit of the parameter.
     """
 
     where: Callable[[Model], Any] = eqx.field(static=True, default=lambda model: model.gravity)
@@ -311,11 +311,13 @@ class Numbers(Kind):
 
 
 class Carried(Kind):
-    """A number of things that a model carries: of force elements, actuators, shapes.
+    """A parameter of attachments of a model: force elements, actuators, shapes.
 
-    - `role`: what the model lists them under; of several roles, with "or" between them.
-    - `field`: where the number is, as in `"spring_constant"` or `"gain.value"`.
-    - `entry`: which one, where that is a vector.
+    - `role`: the role of the attachments; several roles are separated by "or".
+    - `field`: the field of the parameter, such as `"spring_constant"` or `"gain.value"`.
+    - `entry`: the index, if the field is a vector.
+    - `unit`: the unit of the parameter.
+    - `title`: the name of the parameter in results; by default the field.
     """
 
     role: str = eqx.field(static=True, default="force")
@@ -381,14 +383,17 @@ class Carried(Kind):
         return replace(model, attached=tuple(things))
 
 
-# As they are called.
+# The functions that create groups.
 
 
 def inertias(*bodies: str, prior=None, spread=1.0) -> Inertias:
-    """Frees all ten inertia parameters of bodies, by name or pattern; all that have mass by default.
+    """Estimates all ten inertia parameters of bodies, by name or pattern; by default of all bodies with mass.
 
-    `spread` is how far off the model's own inertia is thought to be, as a relative standard deviation: it decides where data do
-    not, in estimators that keep bodies possible. A `prior` is a mean and a standard deviation of the ten numbers.
+    Args:
+      *bodies: Names or patterns of bodies.
+      prior: Mean and standard deviation of the ten parameters.
+      spread: Relative standard deviation of the model's own inertia. Estimators that keep inertias physically consistent
+        use it where the data do not determine the inertia.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("arm7"), rbd.identify.inertias("hand"))
     >>> print(parameters.names[:4])
@@ -398,7 +403,12 @@ def inertias(*bodies: str, prior=None, spread=1.0) -> Inertias:
 
 
 def masses(*bodies: str, bounds=None, prior=None) -> Masses:
-    """Frees the masses of bodies; the inertia goes along.
+    """Estimates the masses of bodies; the inertia is proportional to the mass.
+
+    Args:
+      *bodies: Names or patterns of bodies; by default all bodies with mass.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("arm7"), rbd.identify.masses("link[123]", prior=(None, 0.1)))
     >>> print(parameters.names)
@@ -408,7 +418,12 @@ def masses(*bodies: str, bounds=None, prior=None) -> Masses:
 
 
 def centers_of_mass(*bodies: str, bounds=None, prior=None) -> CentersOfMass:
-    """Frees where the centres of mass of bodies are.
+    """Estimates the centers of mass of bodies.
+
+    Args:
+      *bodies: Names or patterns of bodies; by default all bodies with mass.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> model = rbd.load("pendulum")
     >>> parameters = rbd.identify.Parameters(model, rbd.identify.centers_of_mass())
@@ -419,7 +434,12 @@ def centers_of_mass(*bodies: str, bounds=None, prior=None) -> CentersOfMass:
 
 
 def placements(*bodies: str, bounds=None, prior=None) -> Placements:
-    """Frees where the joints of bodies sit in their parents: kinematic calibration.
+    """Estimates the joint placements of bodies in their parents: kinematic calibration.
+
+    Args:
+      *bodies: Names or patterns of bodies; by default all bodies.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.placements("bob"))
     >>> print(parameters.names)
@@ -429,7 +449,12 @@ def placements(*bodies: str, bounds=None, prior=None) -> Placements:
 
 
 def damping(*joints: str, bounds=None, prior=None) -> Damping:
-    """Frees the viscous damping of joints, by name or pattern; of all by default.
+    """Estimates the viscous damping of joints.
+
+    Args:
+      *joints: Names or patterns of joints; by default all joints.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("double_pendulum"), rbd.identify.damping())
     >>> print(parameters.names)
@@ -439,7 +464,12 @@ def damping(*joints: str, bounds=None, prior=None) -> Damping:
 
 
 def coulomb(*joints: str, bounds=None, prior=None) -> Coulomb:
-    """Frees the Coulomb friction of joints.
+    """Estimates the Coulomb friction of joints.
+
+    Args:
+      *joints: Names or patterns of joints; by default all joints.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("double_pendulum"), rbd.identify.coulomb("elbow"))
     >>> print(parameters.names, parameters.units)
@@ -449,9 +479,14 @@ def coulomb(*joints: str, bounds=None, prior=None) -> Coulomb:
 
 
 def friction(*joints: str, bounds=None, prior=None) -> Friction:
-    """Frees the friction of joints, both that which grows with the speed (`damping`) and that which does not (`coulomb`).
+    """Estimates viscous damping (`damping`) and Coulomb friction (`coulomb`) of joints.
 
-    Bounds and priors are of both, or of each: `friction(prior=([0.5, 0.2], [0.1, 0.1]))`, damping first.
+    Bounds and priors apply to both, or separately to each, with damping first: `friction(prior=([0.5, 0.2], [0.1, 0.1]))`.
+
+    Args:
+      *joints: Names or patterns of joints; by default all joints.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.friction())
     >>> print(parameters.names)
@@ -461,7 +496,12 @@ def friction(*joints: str, bounds=None, prior=None) -> Friction:
 
 
 def armature(*joints: str, bounds=None, prior=None) -> Armature:
-    """Frees the armature of joints.
+    """Estimates the armature of joints.
+
+    Args:
+      *joints: Names or patterns of joints; by default all joints.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> model = rbd.load("arm7")
     >>> parameters = rbd.identify.Parameters(model, rbd.identify.armature("joint1"))
@@ -472,7 +512,12 @@ def armature(*joints: str, bounds=None, prior=None) -> Armature:
 
 
 def stiffness(*joints: str, bounds=None, prior=None) -> Stiffness:
-    """Frees the stiffness of the springs at joints.
+    """Estimates the stiffness of joint springs.
+
+    Args:
+      *joints: Names or patterns of joints; by default all joints.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.stiffness())
     >>> print(parameters.names, parameters.units)
@@ -482,7 +527,12 @@ def stiffness(*joints: str, bounds=None, prior=None) -> Stiffness:
 
 
 def joint_offsets(*joints: str, bounds=None, prior=None) -> JointOffsets:
-    """Frees what must be added to measured joint coordinates.
+    """Estimates offsets to add to measured joint coordinates.
+
+    Args:
+      *joints: Names or patterns of joints; by default all joints with one degree of freedom.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("double_pendulum"), rbd.identify.joint_offsets("elbow"))
     >>> print(parameters.names, parameters.units)
@@ -492,7 +542,12 @@ def joint_offsets(*joints: str, bounds=None, prior=None) -> JointOffsets:
 
 
 def sliding_friction(*shapes: str, bounds=None, prior=None) -> Carried:
-    """Frees the coefficient of sliding friction of shapes, where they touch others.
+    """Estimates the coefficient of sliding friction of shapes in contact.
+
+    Args:
+      *shapes: Names or patterns of shapes; by default all shapes.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> model = rbd.load("quadruped")
     >>> parameters = rbd.identify.Parameters(model, rbd.identify.sliding_friction("floor"))
@@ -505,7 +560,12 @@ def sliding_friction(*shapes: str, bounds=None, prior=None) -> Carried:
 
 
 def gains(*actuators: str, bounds=None, prior=None) -> Carried:
-    """Frees the gains of actuators.
+    """Estimates the gains of actuators.
+
+    Args:
+      *actuators: Names or patterns of actuators; by default all actuators.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> model = rbd.load("cartpole")
     >>> parameters = rbd.identify.Parameters(model, rbd.identify.gains("motor"))
@@ -516,7 +576,12 @@ def gains(*actuators: str, bounds=None, prior=None) -> Carried:
 
 
 def gear_ratios(*actuators: str, bounds=None, prior=None) -> Carried:
-    """Frees the gear ratios of actuators.
+    """Estimates the gear ratios of actuators.
+
+    Args:
+      *actuators: Names or patterns of actuators; by default all actuators.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> model = rbd.load("cartpole")
     >>> parameters = rbd.identify.Parameters(model, rbd.identify.gear_ratios("motor"))
@@ -527,12 +592,17 @@ def gear_ratios(*actuators: str, bounds=None, prior=None) -> Carried:
 
 
 def delays(*things: str, bounds=None, prior=None) -> Carried:
-    """Frees the delays of sensors and of actuators, of those that have one: what is late by nobody knows how much is given a
-    delay of zero.
+    """Estimates the delays of sensors and actuators that have one.
 
-    They are seen by `identify.OutputError`, from readings between which the motion goes on, and from controls that change. A
-    delay that is found more than a few samples away from where it was is found better from a model that has it; that of
-    an actuator may be found up to a window longer than it was.
+    To estimate an unknown delay, set it to zero in the model. `identify.OutputError` observes delays: of sensors if the
+    motion continues between readings, and of actuators if the controls change. If an estimated delay differs from its
+    initial value by more than a few samples, estimate again with the updated model. The delay of an actuator can increase
+    by at most one window.
+
+    Args:
+      *things: Names or patterns of sensors and actuators; by default all that have a delay.
+      bounds: Lower and upper bound, each a number or one number per component.
+      prior: Mean and standard deviation of the prior; a mean of None is the model's own value.
 
     >>> late = rbd.sensors.JointPosition("encoder", "swing", delay=0.0)
     >>> parameters = rbd.identify.Parameters(rbd.attach(rbd.load("pendulum"), late), rbd.identify.delays())
@@ -544,12 +614,16 @@ def delays(*things: str, bounds=None, prior=None) -> Carried:
 
 
 def carried(role: str, pattern: str, field: str, *, entry=None, unit="", bounds=None, prior=None) -> Carried:
-    """Frees a number of things that a model carries: `carried("force", "SpringDamper", "spring_constant", unit="N/m")`.
+    """Estimates a parameter of attachments: `carried("force", "SpringDamper", "spring_constant", unit="N/m")`.
 
-    - `role`: "force", "actuator", "shape", ...
-    - `pattern`: of their names; of their families, where they have no name.
-    - `field`: which number, with a dot where it is one of a part.
-    - `entry`: which one of a vector.
+    Args:
+      role: "force", "actuator", "shape", ...
+      pattern: Pattern of their names, or of their class names if they have no name.
+      field: The field of the parameter; a dot separates the fields of a part.
+      entry: The index, if the field is a vector.
+      unit: The unit of the parameter.
+      bounds: Lower and upper bound.
+      prior: Mean and standard deviation of the prior.
 
     >>> spring = rbd.forces.SpringDamper(["world", "bob"], [(1.0, 0.0, -1.0), (0.0, 0.0, -1.0)], 0.5, 10.0)
     >>> model = rbd.add_forces(rbd.load("pendulum"), spring)
@@ -561,7 +635,14 @@ def carried(role: str, pattern: str, field: str, *, entry=None, unit="", bounds=
 
 
 def numbers(name: str, where: Callable[[Model], Any], *, unit="", bounds=None, prior=None) -> Numbers:
-    """Frees any leaf of a model: `numbers("gravity", lambda model: model.gravity, unit="m/s²")`.
+    """Estimates any leaf of a model: `numbers("gravity", lambda model: model.gravity, unit="m/s²")`.
+
+    Args:
+      name: The name of the parameter.
+      where: A function that returns a leaf of the model.
+      unit: The unit of the parameter.
+      bounds: Lower and upper bound.
+      prior: Mean and standard deviation of the prior.
 
     >>> free = rbd.identify.numbers("gravity", lambda model: model.gravity, unit="m/s²")
     >>> model = rbd.load("pendulum")

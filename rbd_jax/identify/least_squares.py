@@ -1,14 +1,15 @@
-"""Estimators that are linear in what is free: least squares, weighted and robust, and the same with bodies that can be.
+"""Linear estimators: weighted and robust least squares, without or with physically consistent inertias.
 
-Both see the data as `Equations` alone. The noise of each degree of freedom is found with the values, by turns: weights are
-its inverse square. `physical_least_squares` adds, for every free inertia, the distance
+Both estimators reduce the data to `Equations`. They alternate between the values and the noise of each degree of freedom;
+the weights are the inverse square of the noise. `physical_least_squares` adds, for every estimated inertia, the divergence
 
     D(P ‖ P₀) = tr(P₀⁻¹ P) - log det(P₀⁻¹ P) - 4
 
-of its pseudo-inertia to what was thought before, over the square of the relative deviation of that. D is convex in the inertia
-parameters, infinite where a body ceases to be possible, the same in every frame, and for small changes the sum of their
-relative squares: it is the entropic (Bregman) divergence of Lee, Wensing & Park (2020), and the barrier of the convex
-problem at once. So there is one minimum, which Newton's method finds, and along what data do not see it is where D is least.
+of its pseudo-inertia P from the prior P₀, divided by the square of the relative standard deviation of the prior. D is
+convex in the inertia parameters, infinite at the boundary of the physically consistent inertias, and the same in every
+frame. For small changes it equals the sum of their relative squares. It is the entropic (Bregman) divergence of Lee,
+Wensing & Park (2020), and also the barrier of the convex problem. Therefore there is a single minimum, which Newton's
+method finds. Along unobservable directions, D determines the result.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .plausibility import look_at_forces, look_at_rest, noise_of
 from .robust import huber, scatter, tukey
 
 
-#: The most times that a robust estimate weighs the data anew, and how many of them at most in Huber's way.
+#: Maximum number of reweighting iterations of a robust estimate, and how many of them at most use Huber's weights.
 ROBUST_TURNS, HUBER_TURNS = 40, 10
 
 
@@ -51,23 +52,30 @@ def least_squares(
     slow: float | int = 0.0,
     checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
-    """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
+    """Estimates parameters by least squares of the forces, weighted by the noise of each degree of freedom.
 
-    Bounds and priors of the kinds hold. Bodies need not be possible: see `physical_least_squares`. Along what the data do
-    not see nothing is changed, and `unobservable` says what that is.
+    Bounds and priors of the parameter groups apply. Inertias may be physically inconsistent: see `physical_least_squares`.
+    The estimate changes nothing along unobservable directions, which `unobservable` describes.
 
-    **Arguments**
+    Args:
+      model: The initial model.
+      logs: One or several runs, or their precomputed `Equations`.
+      free: Parameter groups on which forces depend linearly, such as `inertias`, `masses`, `damping`, `coulomb`,
+        `armature`, `stiffness`.
+      robust: If True, reduce the weight of large errors and ignore errors beyond 4.7 times the noise (Tukey's biweight,
+        preceded by Huber's weights), so that outliers have no effect. This requires several passes over the data.
+      cutoff: Cutoff frequency in Hz of the smoothing that provides missing velocities or accelerations; see `Equations.of`.
+      slow: Speed below which samples are omitted because of friction; see `Equations.of`.
+      checkpoint: File to save progress to and to resume from; see `Equations.of`. The saved pass over the logs is valid for
+        any choice of parameters. Robust estimates are saved after each further pass and resume only with the same
+        parameters.
 
-    - `logs`: one or several runs, or their `Equations`, made before.
-    - `free`: what is free: kinds on which forces depend linearly, such as `inertias`, `masses`, `damping`, `coulomb`, `armature`,
-      `stiffness`.
-    - `robust`: let errors count the less the larger they are beside the noise, and beyond 4.7 times the noise not at all (Tukey's
-      biweight, begun by Huber's), so that outliers do not count. The data are passed several times.
-    - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
-      friction is not asked for: see `Equations.of`.
-    - `checkpoint`: a file to which the pass over the logs is saved on the way, and from which it goes on: see `Equations.of`.
-      Whatever is free, the same file will do. Robust estimates are saved after each pass but the first, and go on with the
-      same that is free.
+    Returns:
+      The estimate with its uncertainty.
+
+    Raises:
+      ModelError: If forces are not linear in the parameters.
+      LogError: If a log does not fit the model, or the logs contain too little data.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -90,10 +98,23 @@ def physical_least_squares(
     slow: float | int = 0.0,
     checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
-    """`least_squares` with bodies that can be: every free inertia is that of a mass that is nowhere negative.
+    """Estimates parameters like `least_squares`, with physically consistent inertias.
 
-    What the data do not see is decided by what was known before: the inertias of `model`, each within the `spread` of
-    `identify.inertias` (100 % by default). Standard errors include that. The arguments are those of `least_squares`.
+    Every estimated inertia is that of a nonnegative mass distribution. Along unobservable directions the prior determines
+    the result: the inertias of `model`, each within the `spread` of `identify.inertias` (100 % by default). Standard errors
+    include the prior.
+
+    Args:
+      model: The initial model.
+      logs: As in `least_squares`.
+      free: As in `least_squares`.
+      robust: As in `least_squares`.
+      cutoff: As in `least_squares`.
+      slow: As in `least_squares`.
+      checkpoint: As in `least_squares`.
+
+    Returns:
+      The estimate with its uncertainty.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -109,10 +130,14 @@ def physical_least_squares(
 
 
 def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
-    """The model with inertias that bodies can have, and that extend in all directions: the others are changed.
+    """Returns the model with physically consistent inertias that extend in all directions; consistent inertias are unchanged.
 
-    Mass and centre of mass stay. The second moments about that are given the eigenvalues that they have, but none below
-    `thinnest` of the largest. Bodies without mass stay as they are.
+    Mass and center of mass are preserved. The eigenvalues of the second moments about the center of mass are raised to at
+    least `thinnest` times the largest one. Massless bodies are unchanged.
+
+    Args:
+      model: The model.
+      thinnest: Smallest ratio of an eigenvalue to the largest one.
 
     >>> thin = rbd.Inertia.from_mass_com(1.0, jnp.zeros(3), jnp.diag(jnp.array([1.0, 1.0, 3.0])))
     >>> builder = rbd.ModelBuilder()
@@ -142,22 +167,22 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
     a_model(owner, model)
     if checkpoint is not None and isinstance(logs, Equations):
         raise ValueError(
-            f"{owner}: checkpoint is for passes over logs, and these Equations are made already, so leave it out"
+            f"{owner}: checkpoint saves passes over logs, but these Equations are made already. Omit checkpoint."
         )
     parameters = of_model(owner, model, free)
     for kind in parameters.kinds:
         if not kind.linear:
-            raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
+            raise ModelError(f"{owner}: forces are not linear in what {kind.owner} estimates; omit it here")
     given, samples = [], []
     if isinstance(logs, Equations):
         equations, cutoff, slow = logs, logs.cutoff, logs.slow
         if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
             raise LogError(
-                f"{owner}: the Equations are of model {logs.model.name!r}, which has other bodies or joints than {model.name!r}"
+                f"{owner}: the Equations are of model {logs.model.name!r}, whose bodies or joints differ from {model.name!r}."
             )
         if robust:
             raise LogError(
-                f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
+                f"{owner}: robust estimates need every sample. Instead of the Equations, give the logs."
             )
     elif robust:
         given = as_logs(owner, logs)
@@ -204,7 +229,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
 
 
 def _what(model: Model, logs: Sequence[Log], parameters: Parameters, cutoff, slow) -> dict[str, Any]:
-    """What decides on the numbers of a robust estimate, beside who asks."""
+    """Returns what determines a robust estimate, as the key of its checkpoint."""
     return {
         "logs": [log.name for log in logs],
         "free": parameters.names,
@@ -217,8 +242,11 @@ def _what(model: Model, logs: Sequence[Log], parameters: Parameters, cutoff, slo
 
 
 def _robust(problem: LinearProblem, equations: Equations, samples: list[Samples], run: Run) -> Solution:
-    """Tukey's estimate from one of Huber's, by weighted least squares in turns. The noise is the median of the errors' sizes,
-    as that of a normal one, with what fitting has taken from them. It is saved between turns."""
+    """Computes Tukey's estimate, starting from Huber's, by iteratively reweighted least squares.
+
+    The noise is estimated from the median of the absolute errors, scaled as for a normal distribution, with a correction
+    for the fitted parameters. The state can be saved between iterations.
+    """
     model, settled, turn = equations.model, False, 0
     noise, weighing, whole = np.zeros(model.nv), huber, np.ones(model.nv)
     if run.found:
@@ -265,20 +293,20 @@ def _robust(problem: LinearProblem, equations: Equations, samples: list[Samples]
 
 
 def _errors(equations: Equations, samples: Samples, numbers: np.ndarray) -> np.ndarray:
-    """`Y θ - τ` of each sample; NaN where τ is."""
+    """Returns `Y θ - τ` of each sample; NaN where τ is NaN."""
     found = regressors(equations.model, samples, equations.slow > 0)
     parts = [regressor @ numbers[:-1] - samples.tau[rows] for rows, regressor in found]
     return np.concatenate(parts)
 
 
 def _look(owner: str, model: Model, equations: Equations, parameters: Parameters, physical: bool) -> None:
-    """Whether there is enough, and in the units meant."""
+    """Checks the amount of data and the units of the forces."""
     count = int(equations.counts.sum())
     if not physical and count < parameters.size and not np.isfinite(np.asarray(parameters.prior()[1])).all():
         raise LogError(
             f"{owner}: there are {count} measured forces and {parameters.size} free parameters; record "
-            "more, free less, or say what is known "
-            "of them by priors"
+            "more, free less, or give "
+            "priors for them"
         )
     predicted = equations.squares(np.asarray(linear_numbers(model), float), 0.0)
     measured = equations.torques**2 * np.maximum(equations.counts, 1)

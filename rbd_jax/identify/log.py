@@ -1,8 +1,8 @@
-"""Logs: what was measured in a run of a robot, as NumPy arrays with NaN where a sample is missing.
+"""Logs: measurements of a robot's run as NumPy arrays, with NaN for missing samples.
 
-A log has channels: configurations q, velocities v, accelerations a, generalized forces tau, controls u, and readings of sensors
-under their names. Each may have its own times and be late. What is read here is only put in order and checked for its shape;
-`sanity` looks at the numbers.
+A log has channels: configurations q, velocities v, accelerations a, generalized forces tau, controls u, and named sensor
+readings. Each channel may have its own times and a delay. This module only arranges the data and checks shapes; `sanity`
+checks the values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .kinds import degrees_of_freedom
 
 
 class LogError(ValueError):
-    """A log that cannot be what it is said to be; the message names the channel and says the remedy.
+    """An invalid log; the message names the channel and a remedy.
 
     >>> try:
     ...     rbd.identify.Log(np.arange(3) / 100, np.zeros((4, 2)))
@@ -32,7 +32,7 @@ class LogError(ValueError):
 
 
 class LogWarning(UserWarning):
-    """A log that is suspicious, or of which something is not used.
+    """A suspicious log, or a log with unused data.
 
     >>> print(issubclass(rbd.identify.LogWarning, UserWarning))
     True
@@ -41,11 +41,11 @@ class LogWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """What was measured, a row for each sample.
+    """Measurements, a row for each sample.
 
-    - `values`: (n, k), NaN where missing.
-    - `t`: the times of the rows, in s; None for those of the log.
-    - `delay`: by how much the times are later than what was measured, in s.
+    - `values`: (n, k), NaN for missing samples.
+    - `t`: the times of the rows, in s; None for the times of the log.
+    - `delay`: the delay of the times relative to the measured event, in s.
 
     >>> slow = rbd.identify.Channel(np.zeros((2, 1)), t=np.array([0.0, 0.05]), delay=0.01)
     >>> log = rbd.identify.Log(np.arange(6) / 100, np.zeros((6, 1)), sensors={"gyro": slow})
@@ -62,21 +62,21 @@ class Channel:
         object.__setattr__(self, "values", values[:, None] if values.ndim == 1 else values)
         if self.values.ndim != 2:
             raise LogError(
-                f"identify.Channel: values has shape {values.shape}; it has a row for each sample, (n, k)"
+                f"identify.Channel: values must have shape (n, k), a row for each sample, got {values.shape}."
             )
         if self.t is not None:
             object.__setattr__(self, "t", _times("identify.Channel: t", self.t))
             if self.t.shape != (len(self.values),):
                 raise LogError(
                     f"identify.Channel: there are {len(self.values)} rows and times of shape {self.t.shape}; "
-                    "each row has one time"
+                    "each row must have one time."
                 )
         object.__setattr__(self, "delay", float(self.delay))
         if not np.isfinite(self.delay):
-            raise LogError(f"identify.Channel: delay is {self.delay}; it is a number of seconds")
+            raise LogError(f"identify.Channel: delay is {self.delay}; it must be finite.")
 
     def at(self, t: np.ndarray) -> np.ndarray:
-        """The values at other times, on straight lines between the samples; NaN outside of them and beside missing ones."""
+        """Returns the values at other times by linear interpolation; NaN outside of the range and next to missing samples."""
         assert self.t is not None
         own, found = self.t - self.delay, np.full((len(t), self.values.shape[1]), np.nan)
         for column in range(self.values.shape[1]):
@@ -84,7 +84,7 @@ class Channel:
         return found
 
 
-#: The channels of a log that are not sensors, and other words for them.
+#: The channels of a log other than sensors, and their alternative names.
 CHANNELS = {
     "q": ("q", "qpos", "position", "positions", "pos"),
     "v": ("v", "qd", "dq", "qvel", "velocity", "velocities", "vel"),
@@ -94,18 +94,18 @@ CHANNELS = {
 }
 TIMES = ("t", "time", "times", "timestamp", "stamp")
 
-#: What files of motions that were designed have beside their samples: see `PeriodicMotion`.
+#: Additional entries in files of designed motions: see `PeriodicMotion`.
 SERIES = ("middle", "sines", "cosines", "period", "joints")
 
-#: What the columns of each are of.
+#: The size of each channel, as an attribute of the model.
 SIZES = {"q": "nq", "v": "nv", "a": "nv", "tau": "nv", "u": "nu"}
 
-#: The units of errors in each, where a joint turns and where it slides.
+#: The units of errors in each channel, for rotation and for translation.
 UNITS = {"q": ("rad", "m"), "v": ("rad/s", "m/s"), "a": ("rad/s²", "m/s²"), "tau": ("N m", "N")}
 
 
 def columns_of(model: Model, channel: str) -> tuple[list[str], list[str]]:
-    """What errors in a channel of joints are called, one for each degree of freedom, and their units."""
+    """Returns the names and units of the errors in a joint channel, one for each degree of freedom."""
     known = {one.place: one for one in degrees_of_freedom(model)}
     turning, sliding = UNITS[channel]
     columns = [known[i].label if i in known else f"[{i}]" for i in range(model.nv)]
@@ -114,16 +114,17 @@ def columns_of(model: Model, channel: str) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """One run: times and what was measured at them.
+    """One run: times and measurements.
 
-    - `t`: the times, in s, (n,).
-    - `q`, `v`, `a`, `tau`: configurations, velocities, accelerations, generalized forces, a row for each time; None where
-      not measured. What is missing is NaN.
-    - `u`: the controls of the model's actuators.
-    - `sensors`: readings by the name of the sensor.
-    - `name`: what to call it in messages.
+    - `t`: times in s, (n,).
+    - `q`, `v`, `a`, `tau`: configurations, velocities, accelerations, generalized forces, a row for each time. Missing
+      channels have the value None, and missing samples are NaN.
+    - `u`: controls of the model's actuators.
+    - `sensors`: readings by sensor name.
+    - `name`: the name in messages.
 
-    Each but t is an array, or a `Channel` if it has times of its own or is late. `on_clock` brings all to the times t.
+    Each channel is an array, or a `Channel` if it has its own times or a delay. `on_clock` resamples all channels at the
+    times t.
 
     >>> log = rbd.identify.Log(np.arange(3) / 100, np.zeros((3, 2)), tau=[[1.0, 2.0], [np.nan, 2.0], [1.0, 2.0]], name="first")
     >>> log
@@ -142,18 +143,18 @@ class Log:
     def __post_init__(self):
         t = _times(f"Log {self.name!r}: t", self.t)
         if t.ndim != 1 or len(t) < 2:
-            raise LogError(f"Log {self.name!r}: t has shape {t.shape}; it is a row of at least two times")
+            raise LogError(f"Log {self.name!r}: t has shape {t.shape}; it must have at least two times")
         object.__setattr__(self, "t", t)
         for name in CHANNELS:
             object.__setattr__(self, name, self._channel(name, getattr(self, name)))
         if not isinstance(self.sensors, Mapping):
             raise LogError(
-                f"Log {self.name!r}: sensors is a {type(self.sensors).__name__}; it has readings by the name of the sensor"
+                f"Log {self.name!r}: sensors is a {type(self.sensors).__name__}; it must map sensor names to readings."
             )
         for name in self.sensors:
             if name in CHANNELS or name == "t":
                 raise LogError(
-                    f"Log {self.name!r}: a sensor is called {name!r}, as a channel is; give it another name, in the model as well"
+                    f"Log {self.name!r}: a sensor is called {name!r}, like a channel. Rename it here and in the model."
                 )
         sensors = {name: self._channel(f"sensor {name!r}", value) for name, value in self.sensors.items()}
         object.__setattr__(self, "sensors", sensors)
@@ -173,12 +174,18 @@ class Log:
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """All that was measured, by name; sensors by theirs."""
+        """All channels and sensors by name."""
         own = {name: getattr(self, name) for name in CHANNELS if getattr(self, name) is not None}
         return own | dict(self.sensors)
 
     def on_clock(self, t: np.ndarray | None = None) -> Log:
-        """The log with all channels at its own times, or at others: on straight lines between their samples, delays taken off."""
+        """Returns the log with all channels resampled at the same times, with delays removed.
+
+        Values are interpolated linearly.
+
+        Args:
+          t: The times in s; by default those of the log.
+        """
         clock: np.ndarray = self.t if t is None else _times(f"Log {self.name!r}: t", t)
 
         def moved(channel):
@@ -190,7 +197,7 @@ class Log:
         return replace(self, t=clock, sensors={k: moved(c) for k, c in self.sensors.items()}, **channels)
 
     def between(self, start: float | int, end: float | int) -> Log:
-        """The part of it from one time to another."""
+        """Returns the part of the log from one time to another."""
 
         def part(channel, t):
             if channel is None:
@@ -207,7 +214,10 @@ class Log:
         return replace(self, t=self.t[(self.t >= start) & (self.t <= end)], sensors=sensors, **channels)
 
     def scaled(self, **factors: float | int) -> Log:
-        """The log with channels in other units: `scaled(q=np.pi / 180)` for degrees, `scaled(t=1e-3)` for milliseconds."""
+        """Returns the log with channels in other units.
+
+        Examples: `scaled(q=np.pi / 180)` for degrees, `scaled(t=1e-3)` for milliseconds.
+        """
         changed: dict[str, Any] = {}
         for name, factor in factors.items():
             if name != "t" and (name not in CHANNELS or getattr(self, name) is None):
@@ -227,9 +237,9 @@ class Log:
 
     @staticmethod
     def from_trajectory(trajectory: Trajectory, name: str = "log") -> Log:
-        """Of a rollout of one sample: times, states and what drove it; the last time has no drive.
+        """Returns the log of a rollout of one sample: times, states and inputs; the last time has no input.
 
-        Of actuators that have a delay, u is what arrived; `dataclasses.replace(log, u=...)` with what they were told.
+        For actuators with a delay, u is the delayed control; `dataclasses.replace(log, u=...)` sets the commanded one.
         """
         t, tau, u = (
             None if x is None else np.asarray(x, float) for x in (trajectory.t, trajectory.tau, trajectory.u)
@@ -246,13 +256,21 @@ class Log:
 
     @staticmethod
     def from_mapping(data: Any, model: Model, name: str = "log") -> Log:
-        """Of arrays by name: a dictionary, an `.npz` file, a pandas DataFrame.
+        """Returns a log of named arrays: a dictionary, an `.npz` file or a pandas DataFrame.
 
         Names are those of channels ("t", "q", "v", "a", "tau", "u", or "time", "position", "velocity", "effort", "torque",
-        "ctrl" and so on) or of sensors. What has a column for each number has names of a channel and a joint ("q_elbow",
-        "elbow.velocity") or a number ("tau[3]", "tau3"), counted from 0. An entry may be a dictionary itself, such as the
-        messages of a topic: `{"t": ..., "name": [joints], "position": ..., "effort": ...}`, whose columns are of the
-        joints named and whose times are its own.
+        "ctrl" and so on) or of sensors. The name of a single column combines a channel with a joint ("q_elbow",
+        "elbow.velocity") or with an index from 0 ("tau[3]", "tau3"). An entry may itself be a dictionary, such as the
+        messages of a topic: `{"t": ..., "name": [joints], "position": ..., "effort": ...}`. Its columns are those of the
+        named joints, and it has its own times.
+
+        Args:
+          data: The named arrays.
+          model: The model.
+          name: The name of the log in messages.
+
+        Raises:
+          LogError: If names are ambiguous or unknown, times are missing, or shapes are inconsistent.
         """
         return _Reader(model, name).read(data)
 
@@ -262,12 +280,12 @@ class Log:
 
 
 class _Reader:
-    """Makes of named arrays the channels of a model."""
+    """Converts named arrays to the channels of a model."""
 
     def __init__(self, model: Model, name: str):
         self.model, self.name = model, name
         self.sizes = {channel: getattr(model, size) for channel, size in SIZES.items()}
-        #: What was found, where it comes from, and what was given by columns.
+        #: The channels, their sources, and channels given as single columns.
         self.found: dict[str, Any] = {}
         self.sources: dict[str, str] = {"t": "the index"}
         self.columns: dict[str, dict[int, tuple[str, np.ndarray]]] = {}
@@ -275,13 +293,13 @@ class _Reader:
     def read(self, data: Any) -> Log:
         if not (hasattr(data, "keys") and hasattr(data, "__getitem__")):
             raise LogError(
-                f"Log {self.name!r}: data is a {type(data).__name__}; it is a dictionary, an .npz file or a table of pandas"
+                f"Log {self.name!r}: data is a {type(data).__name__}; it must be a dictionary, .npz file or pandas DataFrame."
             )
         keys = list(data.keys())
         twice = [str(key) for key in dict.fromkeys(keys) if keys.count(key) > 1]
         if twice:
             raise LogError(
-                f"Log {self.name!r}: there are several columns {twice[0]!r}; which of them is meant?"
+                f"Log {self.name!r}: there are several columns {twice[0]!r}. Rename or remove all but one."
             )
         t, strange, clocks = self._index(data, keys), [], []
         for key in keys:
@@ -294,7 +312,7 @@ class _Reader:
                 continue
             elif (
                 name in self._sensor_names and name not in CHANNELS
-            ):  # which may be called as a channel is in other words: "acc"
+            ):  # its name may be an alternative name of a channel: "acc"
                 self._put(f"sensor {name}", name, value)
             elif (channel := self._channel(name)) is not None:
                 self._refuse_mujoco(name)
@@ -320,7 +338,7 @@ class _Reader:
         return Log(t, **found, sensors=sensors, name=self.name)
 
     def _index(self, data, keys) -> np.ndarray | None:
-        """The times of a table of pandas that has them beside its columns."""
+        """Returns the times in the index of a pandas DataFrame, if it has no time column."""
         index = getattr(data, "index", None)
         if not hasattr(data, "to_numpy") or any(str(key).lower() in TIMES for key in keys):
             return None
@@ -330,13 +348,13 @@ class _Reader:
         t = _times(f"Log {self.name!r}: {name}", value)
         if before is not None and not np.array_equal(t, before, equal_nan=True):
             raise LogError(
-                f"Log {self.name!r}: {self.sources['t']!r} and {name!r} are both times, and others; leave one out"
+                f"Log {self.name!r}: {self.sources['t']!r} and {name!r} are both times, but differ; leave one out"
             )
         self.sources["t"] = name
         return t
 
     def _put(self, what: str, name: str, value) -> None:
-        """A channel or a sensor, of which there is only one."""
+        """Stores a channel or a sensor; raises an error if it exists already."""
         if what in self.sources:
             raise LogError(
                 f"Log {self.name!r}: {self.sources[what]!r} and {name!r} are both {what}; leave one out"
@@ -353,17 +371,17 @@ class _Reader:
         values = _numbers(f"Log {self.name!r}: {name}", value)
         if values.ndim != 1:
             raise LogError(
-                f"Log {self.name!r}: {name} has shape {values.shape}; a column has a number for each time"
+                f"Log {self.name!r}: {name} has shape {values.shape}, but a column has a number for each time."
             )
         own[column] = name, values
 
     def _whole(self, t: np.ndarray) -> None:
-        """What was given by columns, put together; what was not given is missing."""
+        """Assembles channels from single columns; other columns are missing."""
         for what, parts in self.columns.items():
             if what in self.sources:
                 first = next(iter(parts.values()))[0]
                 raise LogError(
-                    f"Log {self.name!r}: {what} is given as a whole and by columns, as {self.sources[what]!r} and {first!r}"
+                    f"Log {self.name!r}: {what} is given as a whole and by columns: {self.sources[what]!r} and {first!r}."
                 )
             width = (
                 self.sizes[what] if what in self.sizes else self._sensor_names[what.removeprefix("sensor ")]
@@ -378,7 +396,7 @@ class _Reader:
             self.found[what] = whole
 
     def _strange(self, names: list[str]) -> None:
-        """What is nothing of the model's: told, or refused where there is nothing else."""
+        """Warns of entries that do not belong to the model, or raises an error if all entries are such."""
         listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
         if not self.found:
             raise LogError(
@@ -393,7 +411,7 @@ class _Reader:
         )
 
     def _topic(self, topic: str, messages: Mapping) -> np.ndarray:
-        """Put the channels of a topic, whose columns may be of joints that it names; its times."""
+        """Stores the channels of a topic, whose columns may belong to named joints, and returns its times."""
         owner = f"Log {self.name!r}: {topic!r}"
         times = [key for key in messages if str(key).lower() in TIMES]
         if not times:
@@ -414,7 +432,7 @@ class _Reader:
         return t
 
     def _joints(self, owner: str, given) -> list[str] | None:
-        """The joints whose columns the channels of a topic have, named once or in each message."""
+        """Returns the joint names of a topic's columns; names are given once or in each message."""
         if given is None or not len(given):
             return None
         if not isinstance(given[0], str):
@@ -422,8 +440,8 @@ class _Reader:
             other = next((i for i, names in enumerate(given) if [str(one) for one in names] != first), None)
             if other is not None:
                 raise LogError(
-                    f"{owner}: the joints of message {other} are others than of the first, or in another order; give each "
-                    "kind of message an entry of its own"
+                    f"{owner}: the joints of message {other} are others than in the first one, or in another order. Give each "
+                    "type of message a separate entry."
                 )
             given = first
         joints = [str(one) for one in given]
@@ -439,7 +457,7 @@ class _Reader:
         places = [self._place(channel, joint) for joint in joints]
         if all(place is None for place in places):
             raise LogError(
-                f"{owner} is of {', '.join(map(repr, joints[:12]))}, and none is a joint of model {self.model.name!r} that has "
+                f"{owner} has columns {', '.join(map(repr, joints[:12]))}, but none is a joint of model {self.model.name!r} with "
                 f"one column{suggest(joints[0], list(self.model.joint_names))}"
             )
         for column, place in enumerate(places):
@@ -448,14 +466,14 @@ class _Reader:
         return whole
 
     def _refuse_beyond(self, name: str) -> None:
-        """Refuse a column with a number that the model does not have: it is of another one, or counted from one."""
+        """Raises an error for a column index beyond the model's: it belongs to another model or counts from one."""
         plain = name.replace("[", "").replace("]", "").replace("_", "").lower()
         word = plain.rstrip("0123456789")
         channel = self._channel(word)
         if channel is None or word == plain or not self.sizes[channel]:
             return
         raise LogError(
-            f"Log {self.name!r}: there is a column {name!r}, and {channel} of model {self.model.name!r} has "
+            f"Log {self.name!r}: there is a column {name!r}, but {channel} of model {self.model.name!r} has "
             f"{self.sizes[channel]} columns, counted from 0"
         )
 
@@ -465,13 +483,13 @@ class _Reader:
     def _refuse_mujoco(self, name: str) -> None:
         if name.lower() in ("qpos", "qvel", "qacc") and self.model.nq != self.model.nv:
             raise LogError(
-                f"Log {self.name!r}: {name} is MuJoCo's, which has other orders and frames at free and ball "
-                "joints; convert it by "
-                "rbd.interop.MujocoMap, and call it q, v or a"
+                f"Log {self.name!r}: {name} is in MuJoCo's convention, with another order and other frames for free and ball "
+                "joints. Convert it by "
+                "rbd.interop.MujocoMap, and name it q, v or a."
             )
 
     def _place(self, channel: str, name: str) -> int | None:
-        """The column of a channel that is of a joint, an actuator or a number."""
+        """Returns the column of a channel for a joint, an actuator or an index."""
         if name.isdigit() and int(name) < self.sizes[channel]:
             return int(name)
         if channel == "u":
@@ -484,7 +502,7 @@ class _Reader:
         return place.start if place.stop - place.start == 1 else None
 
     def _column(self, name: str) -> tuple[str, int] | None:
-        """The channel and the column that a name like "q_elbow", "elbow.velocity" or "tau[3]" means."""
+        """Returns the channel and the column that a name like "q_elbow", "elbow.velocity" or "tau[3]" denotes."""
         plain = name.replace("[", "_").replace("]", "").replace(".", "_").replace("/", "_").replace(" ", "_")
         digits = plain.rstrip("0123456789")
         for sensor, size in self._sensor_names.items():
@@ -515,20 +533,20 @@ class _Reader:
 
 
 def as_logs(owner: str, logs: Log | Iterable[Log]) -> Sequence[Log]:
-    """One or several logs as a sequence."""
+    """Returns one or several logs as a sequence."""
     found = [logs] if isinstance(logs, Log) else list(logs)
     if not found:
-        raise LogError(f"{owner}: there are no logs")
+        raise LogError(f"{owner}: there are no logs.")
     for one in found:
         if not isinstance(one, Log):
             raise LogError(
-                f"{owner}: logs has a {type(one).__name__}; it takes identify.Log, as identify.read_log gives one"
+                f"{owner}: logs has a {type(one).__name__}; it must contain identify.Log. identify.read_log returns one."
             )
     return found
 
 
 def _numbers(what: str, value) -> np.ndarray:
-    """Real numbers; what is masked, or None, is missing."""
+    """Returns real numbers; masked entries and None are missing."""
     if np.ma.isMaskedArray(value):
         value = np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value).astype(float))
     try:
@@ -537,11 +555,11 @@ def _numbers(what: str, value) -> np.ndarray:
             return given.astype(float, copy=False)
     except (TypeError, ValueError):
         given = None
-    raise LogError(f"{what} is no array of numbers with rows of one length{_culprit(given, value)}")
+    raise LogError(f"{what} is no array of numbers with rows of equal length{_culprit(given, value)}")
 
 
 def _culprit(given: np.ndarray | None, value) -> str:
-    """The first entry that is no number, in words."""
+    """Describes the first entry that is not a number."""
     if given is not None and given.dtype.kind in "cmMV":
         return f", but of {given.dtype}"
     rows = value if isinstance(value, list | tuple | np.ndarray) else []
@@ -558,7 +576,7 @@ def _culprit(given: np.ndarray | None, value) -> str:
 
 
 def _times(what: str, value) -> np.ndarray:
-    """Times in seconds; dates are counted from the beginning of 1970."""
+    """Returns times in seconds; dates count from the beginning of 1970."""
     given = np.asarray(value) if hasattr(value, "dtype") or hasattr(value, "__array__") else None
     if given is not None and given.dtype.kind in "mM":
         unit = np.timedelta64(1, "s")

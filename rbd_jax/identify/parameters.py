@@ -1,4 +1,4 @@
-"""The free numbers of a model as one vector: to a model and back, by name, with units, bounds and what is known beforehand."""
+"""The estimated parameters of a model as one vector, with names, units, bounds and prior, and maps to and from a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .kind import Kind
 
 
 class Block(NamedTuple):
-    """What one kind frees: `shape` values from `start` on."""
+    """The values of one parameter group: `shape` values from index `start`."""
 
     start: int
     shape: tuple[int, int]
@@ -32,19 +32,21 @@ class Block(NamedTuple):
         return self.start + self.shape[0] * self.shape[1]
 
     def of(self, x):
-        """Its part of a vector, a row for each thing."""
+        """Returns the block's part of a vector, a row for each object."""
         return by_numpy(lambda _, x: x[self.start : self.stop].reshape(self.shape), x)
 
 
 class Parameters(eqx.Module):
-    """What of a model is free: a map between vectors and models, differentiable both ways.
+    """Estimated parameters of a model: a map between vectors and models, differentiable in both directions.
 
-    There are two vectors of the same length. *Values* are physical, with `names` and `units`: kilograms, N m s. *x* has no bounds
-    and is what optimizers and samplers move: whatever its numbers, inertias are those of bodies that can be, damping is not
-    negative, and what has bounds keeps them.
+    There are two vectors of the same length. *Values* are physical, with `names` and `units` such as kilograms or N m s.
+    *x* is unconstrained, for optimizers and samplers: for any x, inertias are physically consistent, damping is
+    nonnegative, and bounds hold.
 
-    - `reference`: the model whose numbers are free. All others stay as they are, and placements and offsets are counted from it.
-    - `kinds`: what is free.
+    - `reference`: the initial model. All other parameters keep its values; placements and offsets are relative to it.
+    - `kinds`: the parameter groups.
+    - `blocks`: the part of the vector of each group.
+    - `names`, `units`: names and units of the values.
 
     >>> model = rbd.load("double_pendulum")
     >>> parameters = rbd.identify.Parameters(model, [rbd.identify.masses("upper"), rbd.identify.damping()])
@@ -64,11 +66,11 @@ class Parameters(eqx.Module):
     def __init__(self, model: Model, free: Kind | Sequence[Kind]):
         a_model("identify.Parameters", model)
         if not is_known(model):
-            raise ModelError("identify.Parameters looks at numbers of the model, so make it outside of jit")
+            raise ModelError("identify.Parameters requires concrete numbers; construct it outside of jit.")
         given = (free,) if isinstance(free, Kind) else tuple(free)
         if not given:
             raise ModelError(
-                "identify.Parameters: free is empty; it says what is free, as in [identify.inertias('link*'), identify.damping()]"
+                "identify.Parameters: free is empty. Pass parameter groups: [identify.inertias('link*'), identify.damping()]."
             )
         for kind in given:
             instance(
@@ -96,32 +98,32 @@ class Parameters(eqx.Module):
 
     @property
     def size(self) -> int:
-        """How many numbers are free."""
+        """Number of estimated parameters."""
         return len(self.names)
 
     @property
     def linear(self) -> bool:
-        """Whether generalized forces are linear in the values."""
+        """True if generalized forces are linear in the values."""
         return all(kind.linear for kind in self.kinds)
 
     def values(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """The physical values at a point without bounds."""
+        """Returns the physical values at unconstrained coordinates."""
         return self._each("values", self._vector("x", x))
 
     def with_values(self, values: Float[Array, "n"]) -> Model:
-        """The reference with these values; they are not looked at, and may be impossible."""
+        """Returns the reference model with these values; they are not validated and may be physically inconsistent."""
         model, values = self.reference, self._vector("values", values)
         for kind, block in zip(self.kinds, self.blocks):
             model = kind.write(model, np.array(block.places, int), block.of(values))
         return model
 
     def model(self, x: Float[Array, "n"]) -> Model:
-        """The model at a point without bounds."""
+        """Returns the model at unconstrained coordinates."""
         return self.with_values(self.values(x))
 
     @compiled
     def values_of(self, model: Model) -> Float[Array, "n"]:
-        """The values of a model that differs from the reference in free numbers alone."""
+        """Returns the values of a model that differs from the reference only in the estimated parameters."""
         parts = [
             kind.read(model, np.array(block.places, int), self.reference).reshape(-1)
             for kind, block in zip(self.kinds, self.blocks)
@@ -129,16 +131,16 @@ class Parameters(eqx.Module):
         return jnp.concatenate(parts).astype(self.reference.dtype)
 
     def x_of(self, model: Model) -> Float[Array, "n"]:
-        """The point without bounds where a model is. A value on its bound is taken as a little inside."""
+        """Returns the unconstrained coordinates of a model; a value on its bound is moved slightly inside."""
         return self.unbounded(self.values_of(model))
 
     def unbounded(self, values: Float[Array, "n"]) -> Float[Array, "n"]:
-        """The point without bounds where values are, the other way round from `values`."""
+        """Returns the unconstrained coordinates of values, the inverse of `values`."""
         return self._each("chart", self._vector("values", values))
 
     @compiled
     def bounds(self) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """The lowest and the highest possible of each value, infinite where there is none."""
+        """Returns the lower and the upper bound of each value; infinite without a bound."""
         ends = [kind.limits(self.reference.dtype) for kind in self.kinds]
         low, high = (
             jnp.concatenate([jnp.tile(end[side], block.shape[0]) for end, block in zip(ends, self.blocks)])
@@ -148,7 +150,7 @@ class Parameters(eqx.Module):
 
     @compiled
     def prior(self) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """What is known of each value beforehand: mean and standard deviation, infinite where nothing is."""
+        """Returns mean and standard deviation of the prior of each value; the deviation is infinite without a prior."""
         own, dtype = self.values_of(self.reference), self.reference.dtype
         means, deviations = [], []
         for kind, block in zip(self.kinds, self.blocks):
@@ -163,7 +165,7 @@ class Parameters(eqx.Module):
         return mean, deviation
 
     def inertial(self) -> list[tuple[slice, float]]:
-        """Where the ten values of each free inertia are, and how far the model's own are thought to be off, relatively."""
+        """Returns the slice of the ten values of each estimated inertia, and the relative standard deviation of its prior."""
         found = []
         for kind, block in zip(self.kinds, self.blocks):
             if kind.inertial:
@@ -176,21 +178,21 @@ class Parameters(eqx.Module):
 
     @compiled
     def _each(self, method: str, vector):
-        """What a method of the kinds returns for their values."""
+        """Applies a method of the groups to their values and concatenates the results."""
         kinds = zip(self.kinds, self.blocks)
         parts = [getattr(kind, method)(block.of(vector)).reshape(-1) for kind, block in kinds]
         return jnp.concatenate(parts)
 
     def _vector(self, name, value):
-        return vector("identify.Parameters", name, value, self.size, f"there are {self.size} free numbers")
+        return vector("identify.Parameters", name, value, self.size, f"there are {self.size} parameters")
 
 
 def _claim(number: int, kinds: Sequence[Kind], chosen, taken: dict, model: Model) -> None:
-    """Note what a kind sets; what another has set already is refused."""
+    """Records what a group writes; raises an error if another group writes it already."""
     kind = kinds[number]
     for place in kind.written([one.place for one in chosen]):
         for what in kind.sets:
-            # What a model carries has one place among all of it, whatever its role.
+            # Attachments share one list of places, regardless of their role.
             of = kind.of if kind.of in ("body", "joint") else ""
             before = taken.setdefault((of, what, place), number)
             if before != number:
@@ -198,11 +200,11 @@ def _claim(number: int, kinds: Sequence[Kind], chosen, taken: dict, model: Model
                 both = f"{kind.owner} and {kinds[before].owner} both free"
                 if kinds[before].owner == kind.owner:
                     both = f"{kind.owner} is there twice, and frees"
-                raise ModelError(f"identify.Parameters: {both} the {what} of {name!r}; leave it to one")
+                raise ModelError(f"identify.Parameters: {both} the {what} of {name!r}. Omit one.")
 
 
 def _equal(one: Model, other: Model) -> bool:
-    """Whether two models are the same to the last bit; by NumPy, so that nothing is compiled for it."""
+    """Returns whether two models are identical to the last bit; uses NumPy to avoid compilation."""
     leaves, structure = jax.tree.flatten(one)
     others, other_structure = jax.tree.flatten(other)
     same = lambda a, b: a.dtype == b.dtype and np.array_equal(a, b)
@@ -210,19 +212,19 @@ def _equal(one: Model, other: Model) -> bool:
 
 
 def of_model(owner: str, model: Model, free: Kind | Sequence[Kind] | Parameters) -> Parameters:
-    """What is free of a model; refused if it was made of another one."""
+    """Returns the parameters of a model; raises an error if they belong to another model."""
     if not isinstance(free, Parameters):
         return Parameters(model, free)
     if free.reference is not model and not _equal(free.reference, model):
         raise ModelError(
-            f"{owner}: free was made of model {free.reference.name!r}, and this is another one, {model.name!r}, or has other "
-            "numbers; take Parameters(model, ...) of this model, or give the kinds"
+            f"{owner}: free was made of model {free.reference.name!r}, but this is another model, {model.name!r}, or has other "
+            "numbers; take Parameters(model, ...) of this model, or pass the parameter groups."
         )
     return free
 
 
 def _refuse_contradictions(parameters: Parameters) -> None:
-    """Bounds without values between them, and what is known beforehand that cannot be."""
+    """Raises an error for empty bounds, and for priors that are invalid or outside of the bounds."""
     low, high = (np.asarray(end, float) for end in parameters.bounds())
     mean, deviation = (np.asarray(part, float) for part in parameters.prior())
     for kind, block in zip(parameters.kinds, parameters.blocks):
@@ -230,20 +232,20 @@ def _refuse_contradictions(parameters: Parameters) -> None:
             name, owner = parameters.names[i], kind.owner
             if not low[i] < high[i]:
                 raise ModelError(
-                    f"{owner}: the bounds of {name!r} are {low[i]:g} and {high[i]:g}; the first is the lower one"
+                    f"{owner}: the bounds of {name!r} are {low[i]:g} and {high[i]:g}; the first is the lower bound."
                 )
             if kind.prior is None:
                 continue
             if not deviation[i] > 0:
                 raise ModelError(
-                    f"{owner}: the prior of {name!r} has the standard deviation {deviation[i]:g}; it is positive, and what is "
-                    "known exactly is not free"
+                    f"{owner}: the prior of {name!r} has the standard deviation {deviation[i]:g}; it must be positive. Do not "
+                    "estimate parameters that are known exactly."
                 )
             if not np.isfinite(mean[i]):
-                raise ModelError(f"{owner}: the prior of {name!r} has the mean {mean[i]:g}")
+                raise ModelError(f"{owner}: the prior of {name!r} has the non-finite mean {mean[i]:g}")
             if not low[i] <= mean[i] <= high[i]:
                 raise ModelError(
-                    f"{owner}: the prior of {name!r} has the mean {mean[i]:g}, and its bounds are {low[i]:g} and {high[i]:g}"
+                    f"{owner}: the prior of {name!r} has the mean {mean[i]:g}, but its bounds are {low[i]:g} and {high[i]:g}."
                 )
 
 
@@ -253,7 +255,7 @@ def _chart(values):
 
 
 def _refuse_impossible(parameters: Parameters) -> None:
-    """Refuse inertias without a chart, by name: there is nothing to start from."""
+    """Raises an error that names the inertias without unconstrained coordinates, since a search cannot start there."""
     for kind, block in zip(parameters.kinds, parameters.blocks):
         if not kind.inertial:
             continue
@@ -265,6 +267,6 @@ def _refuse_impossible(parameters: Parameters) -> None:
                 repr(parameters.names[block.start + 10 * i].removesuffix(" mass")) for i in bad
             )
             raise ModelError(
-                f"{kind.owner}: of {listed} the model has an inertia that no body has that extends in all directions; estimates "
-                "that keep bodies possible start from it. Take identify.made_physical(model)"
+                f"{kind.owner}: for {listed} the model has an inertia that no body has that extends in all directions. "
+                "Physically consistent estimates cannot start from it. Take identify.made_physical(model)"
             )

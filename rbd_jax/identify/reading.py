@@ -1,6 +1,6 @@
-"""Logs in files: tables with a column for each number, and archives of arrays.
+"""Reads logs from files: tables with a column for each number, and archives of arrays.
 
-What a file cannot be is told with its path, the line and the column. What its columns mean, `Log.from_mapping` finds out.
+Errors name the path, the line and the column. `Log.from_mapping` interprets the column names.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ from .log import CHANNELS, TIMES, Log, LogError, LogWarning
 
 
 def read_log(path: str | Path, model: Model) -> Log:
-    """The log in a file: `.npz` with arrays by name, or `.csv` with a column for each number and their names in the first row.
+    """Reads a log from a file: `.npz` with named arrays, or `.csv` with column names in the first row.
 
-    Names are as `Log.from_mapping` takes them; empty fields and `nan` are missing samples.
+    Names are those of `Log.from_mapping`; empty fields and `nan` are missing samples.
+
+    Args:
+      path: The file.
+      model: The model.
+
+    Raises:
+      LogError: If the file is missing, invalid, or does not fit the model.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.csv"
@@ -34,21 +41,21 @@ def read_log(path: str | Path, model: Model) -> Log:
     path = Path(path)
     a_model("identify.read_log", model)
     if not path.is_file():
-        raise LogError(f"identify.read_log: there is no file {path}")
+        raise LogError(f"identify.read_log: there is no file {path}.")
     kinds = {".npz": _arrays, ".csv": _columns}
     if path.suffix.lower() not in kinds:
         raise LogError(
-            f"identify.read_log: {path.name!r} is no .npz and no .csv; make a Log of its arrays, or Log.from_mapping"
+            f"identify.read_log: {path.name!r} is no .npz and no .csv file; make a Log of its arrays, or Log.from_mapping"
         )
     return Log.from_mapping(kinds[path.suffix.lower()](path), model, path.stem)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name."""
+    """Returns the arrays of an archive by name."""
     try:
         opened = np.load(path, allow_pickle=False)
         if isinstance(opened, np.ndarray):
-            raise LogError(f"{path}: it is one array without a name; np.savez(path, t=..., q=...) names them")
+            raise LogError(f"{path}: it is one array without a name; np.savez(path, t=..., q=...) adds names")
         with opened as file:
             found, objects = {}, []
             for name in file.files:
@@ -62,7 +69,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         if isinstance(error, LogError):
             raise
         raise LogError(
-            f"{path}: it is no archive of NumPy ({error}); np.savez(path, t=..., q=...) writes one"
+            f"{path}: it is no NumPy archive ({error}); np.savez(path, t=..., q=...) writes one"
         ) from None
     needed = [
         name
@@ -70,8 +77,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         if name.lower() in (*TIMES, *(word for words in CHANNELS.values() for word in words))
     ]
     said = (
-        f"{path}: {', '.join(map(repr, needed or objects))} holds objects of Python, which are not read, since reading them "
-        "runs what they say; save arrays of numbers, np.asarray(x, float)"
+        f"{path}: {', '.join(map(repr, needed or objects))} holds Python objects, which are not read, because unpickling can "
+        "run arbitrary code. Save arrays of numbers: np.asarray(x, float)."
     )
     if needed:
         raise LogError(said)
@@ -81,18 +88,18 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _columns(path: Path) -> dict[str, Any]:
-    """The columns of a table by name: numbers, or text where not all of it are numbers."""
+    """Returns the columns of a table by name: numbers, or text if a column is not numeric."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             names = _names(path, next((row for row in csv.reader(file) if any(row)), []))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that there are no rows, which is told below
+                warnings.simplefilter("ignore", UserWarning)  # about missing rows, an error below
                 try:
                     rows = np.loadtxt(file, delimiter=",", ndmin=2, comments=None, quotechar='"')
                 except ValueError:  # missing samples, text, rows of other lengths
                     return _careful(path, names)
     except UnicodeDecodeError:
-        raise LogError(f"{path}: it is no text in UTF-8; save it as that") from None
+        raise LogError(f"{path}: it is no text in UTF-8; save it as UTF-8") from None
     if not rows.size or rows.shape[1] != len(names):
         return _careful(path, names)
     return dict(zip(names, rows.T, strict=True))
@@ -105,24 +112,24 @@ def _names(path: Path, first: Sequence[str]) -> list[str]:
     names[0] = names[0].lstrip("#").strip()
     if len(names) == 1 and (others := [mark for mark in (";", "\t", "|") if mark in first[0]]):
         raise LogError(
-            f"{path}: columns are separated by commas, and in the first row there are {others[0]!r}; "
-            f"Log.from_mapping(pandas.read_csv(path, sep={others[0]!r}), model) takes it"
+            f"{path}: columns must be separated by commas, but the first row has {others[0]!r}. Use "
+            f"Log.from_mapping(pandas.read_csv(path, sep={others[0]!r}), model)."
         )
     if all(_is_number(name) for name in names):
         raise LogError(
-            f"{path}: the first row has numbers; it has the names of the columns, as in t,q_elbow,tau_elbow"
+            f"{path}: the first row has numbers; it must have the column names, as in t,q_elbow,tau_elbow"
         )
     twice = list(dict.fromkeys(name for name in names if name and names.count(name) > 1))
     if twice:
         at = [i for i, name in enumerate(names) if name == twice[0]]
         raise LogError(
-            f"{path}: columns {', '.join(map(str, at))} are all called {twice[0]!r}; which of them is meant? Rename the others"
+            f"{path}: columns {', '.join(map(str, at))} are all called {twice[0]!r}. Rename or remove all but one."
         )
     return names
 
 
 def _careful(path: Path, names: list[str]) -> dict[str, Any]:
-    """The columns where fields may be empty, or text; rows of other lengths are refused."""
+    """Returns the columns of a table with empty fields or text; rows of other lengths cause an error."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         rows, header = [], True
@@ -134,11 +141,11 @@ def _careful(path: Path, names: list[str]) -> dict[str, Any]:
                 continue
             if len(row) != len(names):
                 raise LogError(
-                    f"{path}: line {reader.line_num} has {len(row)} fields, and the first row has {len(names)} names"
+                    f"{path}: line {reader.line_num} has {len(row)} fields, but the first row has {len(names)} names."
                 )
             rows.append(row)
     if not rows:
-        raise LogError(f"{path}: there are no rows below the names of the columns")
+        raise LogError(f"{path}: there are no rows below the column names")
     found: dict[str, Any] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         fields = [field.strip() or "nan" for field in column]

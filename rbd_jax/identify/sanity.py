@@ -1,7 +1,7 @@
-"""Whether a log can be one of a model: what is certainly wrong is refused, with what it looks like and the remedy.
+"""Checks of logs against a model: certain errors raise an exception that names the probable cause and the remedy.
 
-What is refused is certain: numbers that no right log has, or that fit far better in another way than as they are meant. What is
-only strange is told by a `LogWarning`. What a model has to be simulated for, or its forces worked out, is looked at by the
+Errors are certain if no valid log has such values, or if the data fit another convention far better than the documented
+one. Merely suspicious data cause a `LogWarning`. Checks that require simulations or forces of the model are part of the
 estimators: see `plausibility`.
 """
 
@@ -29,29 +29,36 @@ from ._motion import (
 from .log import SIZES, Channel, Log, LogError, LogWarning, columns_of
 
 
-#: Units that are mistaken for others, as what the numbers are too large by.
+#: Common wrong units, as the factor by which values are too large.
 MISTAKEN = {
     1e3: "a thousand", 1e-3: "a thousandth", 1e6: "a million", 1e-6: "a millionth", 1e9: "a thousand million",
     1e-9: "a thousand millionth",
 }  # fmt: skip
 DEGREES = 180 / np.pi
-#: A quaternion's length may be off from one by so much.
+#: Tolerance of the norm of a quaternion.
 LENGTH = 0.1
-#: Samples so far apart, in s, say nothing of velocities; and nothing at all of them.
+#: Sample spacings in s above which velocities are unreliable, and above which they cannot be derived.
 SLOW, STILL = 0.5, 60.0
-#: How far over the limits of a joint's speed and force what was measured is, before that is told.
+#: Ratios to the velocity limit and to the effort limit above which measurements cause a warning.
 FAST, STRONG = 10.0, 30.0
-#: Of longer logs so many stretches of so many rows are looked at.
+#: For longer logs, the checks use this number of segments with this number of rows.
 STRETCHES, ROWS = 10, 5000
 
 
 def check_log(model: Model, log: Log) -> None:
-    """Refuse a log that cannot be one of the model, by a `LogError` that says what is wrong, where, and what it looks like.
+    """Raises a `LogError` if a log does not fit the model; the message states the fault, its place and its probable cause.
 
-    Looked at: that times grow and channels were measured at the same time as the log, that channels have the columns of the model
-    and something in them, that angles are in radians and lengths in metres where joints have limits, that quaternions have unit
-    length, that velocities are the rates of positions and accelerations those of velocities, joint by joint, in the frames
-    that are meant. What is strange, but may be right, is a `LogWarning`. Estimators call it.
+    The checks cover the following points. Times increase, and channels overlap with the log in time. Channels have the
+    model's columns and contain data. Angles are in radians and lengths in meters, for joints with limits. Quaternions have
+    unit norm. For each joint, velocities are the rates of positions and accelerations those of velocities, in the
+    documented frames. Suspicious but possible data cause a `LogWarning`. The estimators call this function.
+
+    Args:
+      model: The model.
+      log: The log to check.
+
+    Raises:
+      LogError: If the log does not fit the model.
 
     >>> model, t = rbd.load("arm7"), np.arange(100) / 100
     >>> q = np.degrees(np.sin(t))[:, None] * np.ones(7)
@@ -77,7 +84,7 @@ def check_log(model: Model, log: Log) -> None:
 
 
 def label_of(model: Model, channel: str, column: int) -> str:
-    """What a column of a channel is called in messages."""
+    """Returns the name of a column of a channel in messages."""
     if channel == "q":
         for name, _, entries, _ in own_joints(model):
             if column in entries:
@@ -91,7 +98,7 @@ def label_of(model: Model, channel: str, column: int) -> str:
 
 
 def continuous(model: Model, log: Log) -> Log:
-    """The log with quaternions whose signs do not jump: what is between two samples is between them then."""
+    """Returns the log with continuous quaternion signs, so that interpolation between samples is valid."""
     if log.q is None:
         return log
     values = log.q.values
@@ -109,13 +116,13 @@ def continuous(model: Model, log: Log) -> Log:
 
 
 def refuse_slow(log: Log) -> None:
-    """Samples that are so far apart that they say nothing of velocities."""
+    """Raises an error or warns if samples are too far apart to derive velocities."""
     step = float(np.median(np.diff(log.t)))
     if step < SLOW:
         return
     said = (
-        f"Log {log.name!r}: samples are {step:.4g} s apart, and velocities are to be found from them or simulated between "
-        "them. Is t in milliseconds or nanoseconds? log.scaled(t=1e-3) makes seconds of milliseconds"
+        f"Log {log.name!r}: samples are {step:.4g} s apart, which is too far to derive velocities or to simulate between "
+        "them. Is t in milliseconds or nanoseconds? log.scaled(t=1e-3) converts milliseconds to seconds."
     )
     if step >= STILL:
         raise LogError(said)
@@ -126,15 +133,15 @@ def _times(log: Log, what: str, t: np.ndarray) -> None:
     bad = np.flatnonzero(~np.isfinite(t))
     if len(bad):
         raise LogError(
-            f"Log {log.name!r}: {what} has numbers that are not finite, the first in row {int(bad[0])}"
+            f"Log {log.name!r}: {what} has numbers that are not finite, the first in row {int(bad[0])}."
         )
     steps = np.diff(t)
     if (steps <= 0).any():
         i = int(np.flatnonzero(steps <= 0)[0])
         raise LogError(
             f"Log {log.name!r}: {what} does not grow: {t[i]:.10g} is followed by {t[i + 1]:.10g} in row "
-            f"{i + 1}; several runs are several "
-            "logs, and rows out of order are to be sorted"
+            f"{i + 1}; several runs need several "
+            "logs, and rows must be sorted by time."
         )
 
 
@@ -151,12 +158,12 @@ def _columns(model: Model, log: Log, name: str, values: np.ndarray) -> None:
         known = {one.name: int(getattr(one, "size", 1)) for one in model.sensors}
         if name in known and values.shape[1] != known[name]:
             raise LogError(
-                f"Log {log.name!r}: sensor {name!r} has {values.shape[1]} columns, and of model {model.name!r} {known[name]}"
+                f"Log {log.name!r}: sensor {name!r} has {values.shape[1]} columns, and in model {model.name!r} {known[name]}."
             )
 
 
 def _numbers(model: Model, log: Log, name: str, values: np.ndarray) -> None:
-    """That there are some, and finite ones."""
+    """Checks that the values are finite and that columns contain data."""
     if not values.shape[1]:
         return
     infinite = np.argwhere(np.isinf(values))
@@ -164,25 +171,25 @@ def _numbers(model: Model, log: Log, name: str, values: np.ndarray) -> None:
         row, column = (int(i) for i in infinite[0])
         raise LogError(
             f"Log {log.name!r}: {name} has infinite numbers, the first in row {row}, {label_of(model, name, column)}; "
-            "a missing sample is NaN"
+            "missing samples must be NaN."
         )
     empty = np.flatnonzero(np.isnan(values).all(axis=0))
     if len(empty) == values.shape[1]:
-        raise LogError(f"Log {log.name!r}: {name} is NaN everywhere; leave it out if it was not measured")
+        raise LogError(f"Log {log.name!r}: {name} is NaN everywhere; omit it if it was not measured")
     if len(empty) and name == "q":
         raise LogError(
-            f"Log {log.name!r}: {label_of(model, name, int(empty[0]))} is NaN everywhere, and everything depends on where the "
-            "robot is"
+            f"Log {log.name!r}: {label_of(model, name, int(empty[0]))} is NaN everywhere. Identification requires the complete "
+            "configuration."
         )
     if len(empty) and name == "u":
         raise LogError(
-            f"Log {log.name!r}: {label_of(model, name, int(empty[0]))} is NaN everywhere; rbd.detach(model, name) "
-            "takes an actuator away whose controls were not measured, and tau has what it did"
+            f"Log {log.name!r}: {label_of(model, name, int(empty[0]))} is NaN everywhere. Remove "
+            "actuators without measured controls by rbd.detach(model, name), and include their forces in tau."
         )
 
 
 def _overlap(log: Log, name: str, channel: Channel) -> None:
-    """That a channel was measured while the log was."""
+    """Checks that a channel and the log overlap in time."""
     if channel.t is None and not channel.delay:
         return
     own = (log.t if channel.t is None else channel.t) - channel.delay
@@ -190,7 +197,7 @@ def _overlap(log: Log, name: str, channel: Channel) -> None:
     span = min(own[-1] - own[0], log.t[-1] - log.t[0])
     late = f" (with its delay of {channel.delay:g} s taken off)" if channel.delay else ""
     said = (
-        f"Log {log.name!r}: {name} was measured from {own[0]:.10g} s to {own[-1]:.10g} s{late}, and the log goes from "
+        f"Log {log.name!r}: {name} was measured from {own[0]:.10g} s to {own[-1]:.10g} s{late}, and the log is from "
         f"{log.t[0]:.10g} s to {log.t[-1]:.10g} s"
     )
     if end < start:
@@ -208,21 +215,21 @@ def _quaternions(model: Model, log: Log) -> None:
             continue
         row, where = int(bad[0]), f"q[{at[0]}:{at[-1] + 1}]"
         said = (
-            f"Log {log.name!r}: the quaternion of joint {joint!r}, {where}, has length {lengths[row]:.3g} in row {row}; it is "
-            "unit, with the scalar first"
+            f"Log {log.name!r}: the quaternion of joint {joint!r}, {where}, has length {lengths[row]:.3g} in row {row}; it must "
+            "have unit length, with the scalar first"
         )
-        before = log.q.values[:, at[0] - 3 : at[0] + 1]  # as far as the scalar, if the position came last
+        before = log.q.values[:, at[0] - 3 : at[0] + 1]  # the quaternion, if the position comes last
         if at[0] >= 3 and (np.abs(np.linalg.norm(before, axis=1) - 1) < 0.01).all():
             raise LogError(
-                f"{said}. It looks as if it came before the position, which is meant to come first"
+                f"{said}. It looks as if it came before the position, but the position comes first."
             )
         if lengths[row] == 0:
-            raise LogError(f"{said}. Rows of zeros are missing samples: make them NaN")
-        raise LogError(f"{said}. If it is one, divide it by its length; is q in the order of the model?")
+            raise LogError(f"{said}. Rows of zeros are missing samples: make them NaN.")
+        raise LogError(f"{said}. Is q in the order of the model? If it is, normalize the quaternion.")
 
 
 def _limits(model: Model, log: Log) -> None:
-    """Of joints with limits: positions far outside of them."""
+    """Checks the positions of joints with limits."""
     lower, upper = np.asarray(model.lower, float), np.asarray(model.upper, float)
     for joint, one, entries, _ in own_joints(model):
         if len(entries) != 1 or not one.flat:
@@ -233,7 +240,7 @@ def _limits(model: Model, log: Log) -> None:
         if not np.isfinite([low, high]).all():
             continue
         width = high - low
-        # Nothing stops a simulated joint at its limits; in degrees it would be 57 times as far.
+        # Simulated joints may exceed their limits slightly; in degrees, values would be 57 times as large.
         if least >= low - width and most <= high + width:
             continue
         turns = bool(np.abs(np.asarray(one.motion_subspace(one.neutral()))[:3]).max() > 1e-9)
@@ -251,25 +258,25 @@ def _limits(model: Model, log: Log) -> None:
             )
         if not turns and inside(1000):
             raise LogError(
-                f"{said}: it looks like millimetres. Metres are meant; log.scaled(q=1e-3) makes them"
+                f"{said}: it looks like millimeters. Meters are expected; log.scaled(q=1e-3) converts them."
             )
         if turns and max(abs(least), abs(most)) > 20:
             raise LogError(
-                f"{said}: it cannot get there. Is it in other units, or the column of another joint?"
+                f"{said}: the joint cannot reach this. Is q in other units, or in another joint's column?"
             )
 
 
 def _fast_and_strong(model: Model, log: Log) -> None:
-    """Speeds and forces far beyond the limits of the model, most of the time."""
+    """Warns if speeds or forces are far beyond the limits of the model most of the time."""
     for name, limits, most, units in (
-        ("v", model.velocity_limit, FAST, "degrees or millimetres per second, or t in other units"),
+        ("v", model.velocity_limit, FAST, "degrees or millimeters per second, or t in other units"),
         ("tau", model.effort_limit, STRONG, "N mm"),
     ):
         channel, limit = getattr(log, name), np.asarray(limits, float)
         if channel is None or limit.shape != (model.nv,):
             continue
         with np.errstate(invalid="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of columns that were not measured
+            warnings.simplefilter("ignore", RuntimeWarning)  # caused by columns without data
             usual = np.nanmedian(np.abs(channel.values), axis=0)
         for i in np.flatnonzero((usual > most * limit) & (limit > 0)):
             warnings.warn(
@@ -281,7 +288,7 @@ def _fast_and_strong(model: Model, log: Log) -> None:
 
 
 def _rates(model: Model, log: Log) -> None:
-    """That each of q, v, a is the rate of the one before, by what they come to over some samples."""
+    """Checks that v is the rate of q and a the rate of v, by integrals over windows."""
     rows = _stretches(len(log.t))
     t, (q, v, a) = log.t[rows], (None if x is None else x.values[rows] for x in (log.q, log.v, log.a))
     if q is not None and v is not None:
@@ -307,9 +314,9 @@ def _compare(log: Log, what: str, of: str, t: np.ndarray, parts: list[Part]) -> 
         words = looks_like(t, part, own)
         if words is not None:
             raise LogError(
-                f"Log {log.name!r}: {what} of {part.label} fits {of} as {words}, and not as it is meant: positions in the "
-                "parent's frame, quaternions with the scalar first, velocities [ω; v] in the body's own frame. "
-                "rbd.interop.MujocoMap and PinocchioMap convert those of others"
+                f"Log {log.name!r}: {what} of {part.label} fits {of} as {words}. Expected are positions in the "
+                "parent's frame, quaternions with the scalar first, and velocities [ω; v] in the body's own frame. "
+                "rbd.interop.MujocoMap and PinocchioMap convert other conventions."
             )
         _refuse_share(log, what, of, t, part, parts, own)
 
@@ -323,8 +330,8 @@ def _refuse_share(log: Log, what: str, of: str, t, part: Part, parts: list[Part]
     for factor, words in MISTAKEN.items():
         if alike and 0.7 < share / factor < 1.4:
             raise LogError(
-                f"{said}, {words}: one of t, {of} and {what} is in other units, such as milliseconds or millimetres; "
-                "log.scaled(t=1e-3) and the like change them"
+                f"{said}, {words}: one of t, {of} and {what} is in other units, such as milliseconds or millimeters; "
+                "convert it, as in log.scaled(t=1e-3)."
             )
     for factor, which, else_ in ((DEGREES, what, ""), (1 / DEGREES, of, " (or t like minutes)")):
         if alike and 0.7 < share / factor < 1.4:
@@ -333,10 +340,10 @@ def _refuse_share(log: Log, what: str, of: str, t, part: Part, parts: list[Part]
             )
     if own.size < 0.1 and abs(share) + own.within < 0.5:
         raise LogError(
-            f"{said}: it stays where it is while {of} moves. Leave {what} out if it was not measured"
+            f"{said}: it remains constant while {of} changes. Omit channel {what} if it was not measured."
         )
     if alike:
-        hint = " Its sign is the other way round." if -1.4 < share < -0.7 else ""
+        hint = " It has the opposite sign." if -1.4 < share < -0.7 else ""
         raise LogError(
             f"{said}; it is not its rate.{hint} Are signs, units and the order of the columns right?"
         )

@@ -1,11 +1,11 @@
-"""Velocities and accelerations of what was measured without them: without phase, by a low-pass filter and central differences.
+"""Velocities and accelerations from positions, by a zero-phase low-pass filter and central differences.
 
-The filter is Butterworth's of fourth order, passed forwards and backwards. It leaves of an oscillation at frequency f the share
-`1 / (1 + (f/f_c)^8)`, at its own time: at a third of the cutoff f_c all but 1.5e-4. White noise of deviation σ in
-positions that are sampled at the rate r becomes about `σ (2π f_c) √(2 f_c / 3r)` in velocities and `σ (2π f_c)² √(2 f_c /
-5r)` in accelerations. Differences are of fourth order: of an oscillation they take off `(2π f / r)⁴ / 30`. Where nothing
-else is said, f_c is where the error of the acceleration is least: what the filter takes from the motion's spectrum against
-what it lets through of the noise, whose size is read off the highest third of the spectrum.
+The filter is a fourth-order Butterworth filter, applied forwards and backwards. It multiplies an oscillation at frequency f
+by `1 / (1 + (f/f_c)^8)` without a phase shift; at a third of the cutoff f_c, the loss is 1.5e-4. White noise of deviation σ
+in positions at sampling rate r becomes about `σ (2π f_c) √(2 f_c / 3r)` in velocities and `σ (2π f_c)² √(2 f_c / 5r)` in
+accelerations. The differences are of fourth order and reduce an oscillation by the fraction `(2π f / r)⁴ / 30`. By default,
+f_c minimizes the error of the acceleration: the part of the motion's spectrum that the filter removes, plus the noise that
+it passes. The noise level is estimated from the highest third of the spectrum.
 """
 
 from __future__ import annotations
@@ -22,28 +22,35 @@ from .log import Channel, Log, LogError
 from .sanity import continuous, refuse_slow
 
 
-#: Missing samples in a row over which positions are interpolated; a longer gap stays one, and so do the samples at its ends.
+#: Maximum number of consecutive missing samples that are interpolated. Longer gaps and the samples next to them remain
+#: missing.
 GAP = 5
-#: The highest cutoff, as a share of the sampling rate.
+#: Highest cutoff, as a fraction of the sampling rate.
 HIGHEST = 0.2
-#: So many periods of the cutoff at either end are not used: there the filter knows but one side.
+#: Number of cutoff periods that are discarded at either end, where the filter has data on one side only.
 ENDS = 3.0
-#: The fewest samples that are smoothed.
+#: Minimum number of samples for smoothing.
 FEWEST = 12
-#: How many times the noise a spectrum is where it is said to be the motion's. Means of a dozen lines of white noise are twice
-#: their mean in one place of a hundred, and one such place near the highest frequency would ask for a cutoff ten times too high.
+#: Ratio to the noise above which a spectral line belongs to the motion. An average of a dozen lines of white noise reaches
+#: twice its mean in one place of a hundred, and one such place near the highest frequency would raise the cutoff tenfold.
 CERTAIN = 6.0
 
 
 def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log:
-    """The log with velocities and accelerations: its own where it has them, else those of the smoothed motion.
+    """Returns the log with velocities and accelerations: the measured ones, or else those of the smoothed motion.
 
-    Its channels are at its own times. Where smoothing begins and ends, one period of the cutoff, velocities and
-    accelerations are NaN. A column that is NaN throughout is taken as not measured. Joints whose velocities are not the rates of
-    their coordinates (balls, free bodies, those that move in a plane) have velocities by central differences on their
-    manifold, which are smoothed then, and keep their measured configurations.
+    All channels are resampled at the times of the log. Velocities and accelerations from smoothing are NaN within about
+    three periods of the cutoff from the ends of the log. A column that is NaN everywhere counts as not measured. Some
+    joints have velocities that are not the rates of their coordinates: ball, free and planar joints. Their velocities are
+    smoothed central differences on the manifold, and their configurations stay as measured.
 
-    - `cutoff`: in Hz; by default where the error of the acceleration is least.
+    Args:
+      model: The model.
+      log: The log; it needs `q`.
+      cutoff: Cutoff frequency in Hz; by default the one with the least error of the acceleration.
+
+    Raises:
+      LogError: If q is missing, the log is too short, or the cutoff is out of range.
 
     >>> model, t = rbd.load("pendulum"), np.arange(2000) / 500
     >>> swing = rbd.identify.Log(t, 0.5 * np.sin(4 * t)[:, None])
@@ -56,10 +63,10 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
 
 
 def smoothed(model: Model, log: Log, cutoff: float | int | None = None, whole: bool = False) -> Log:
-    """See `with_rates`; `whole` keeps velocities and accelerations at both ends and in gaps, where they are guesses."""
+    """Implements `with_rates`; `whole` keeps extrapolated velocities and accelerations at both ends and in gaps."""
     log = continuous(model, log).on_clock()
     if log.q is None:
-        raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
+        raise LogError(f"Log {log.name!r} has no q. Identification requires the configuration.")
     v, own_v = _known(model, log, "v")
     a, own_a = _known(model, log, "a")
     if own_v.all() and own_a.all():
@@ -67,12 +74,13 @@ def smoothed(model: Model, log: Log, cutoff: float | int | None = None, whole: b
     refuse_slow(log)
     if len(log.t) < FEWEST:
         raise LogError(
-            f"Log {log.name!r}: {len(log.t)} samples are too few to find velocities and accelerations from; it takes {FEWEST}"
+            f"Log {log.name!r}: {len(log.t)} samples are too few to derive velocities and accelerations; at least {FEWEST} "
+            "are required."
         )
     rate = (len(log.t) - 1) / (log.t[-1] - log.t[0])
     if cutoff is not None and not 0 < cutoff < 0.5 * rate:
         raise LogError(
-            f"Log {log.name!r}: the cutoff is {cutoff:g} Hz; it is between 0 and half the sampling rate, {rate:.4g} Hz"
+            f"Log {log.name!r}: the cutoff is {cutoff:g} Hz; it must be between 0 and half the sampling rate, {rate:.4g} Hz."
         )
     even = np.linspace(log.t[0], log.t[-1], len(log.t))
     regular = np.abs(np.diff(log.t) * rate - 1).max() < 1e-3
@@ -109,14 +117,19 @@ def smoothed(model: Model, log: Log, cutoff: float | int | None = None, whole: b
 
 
 def _known(model: Model, log: Log, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A channel's values, NaN where there are none, and of which degrees of freedom some were measured."""
+    """Returns the values of a channel, NaN where missing, and the mask of the measured degrees of freedom."""
     channel = getattr(log, name)
     values = np.full((len(log.t), model.nv), np.nan) if channel is None else channel.values.copy()
     return values, np.asarray(~np.isnan(values).all(axis=0))
 
 
 def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
-    """The cutoff that leaves the least error in a derivative, in Hz: the second with `power` 4, the first with 2.
+    """Returns the cutoff frequency in Hz that minimizes the error of a derivative.
+
+    Args:
+      values: Equally spaced samples.
+      rate: Sampling rate in Hz.
+      power: 4 for the second derivative, 2 for the first.
 
     >>> t = np.arange(5000) / 500
     >>> noisy = np.sin(2 * np.pi * t) + 1e-4 * np.random.default_rng(0).normal(size=5000)
@@ -130,7 +143,7 @@ def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
     frequency = np.fft.rfftfreq(n, 1 / rate)
     top = spectrum[frequency > rate / 3]
     noise = np.median(top) / np.log(2) if len(top) else 0.0
-    # Neighbours together: single lines of noise are as large as they like.
+    # Average neighboring lines, because single lines of noise vary strongly.
     width = max(3, min(15, n // 50)) | 1
     smooth = np.convolve(spectrum, np.ones(width) / width, mode="same")
     signal = np.where(smooth > CERTAIN * noise, spectrum, 0) * frequency**power
@@ -145,7 +158,7 @@ def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
 
 
 def white_noise(values: np.ndarray) -> np.ndarray:
-    """The standard deviation of white noise in each column, at most: of what fourth differences leave of smooth motion."""
+    """Returns an upper bound of the standard deviation of white noise in each column, from fourth differences."""
     fourth = np.diff(values, 4, axis=0)
     known = np.isfinite(fourth)
     squares = np.sum(np.where(known, fourth, 0) ** 2, axis=0) / np.maximum(known.sum(axis=0), 1)
@@ -153,7 +166,10 @@ def white_noise(values: np.ndarray) -> np.ndarray:
 
 
 def is_noisy(values: np.ndarray) -> np.ndarray:
-    """Of which columns the second differences are mostly noise: then fourth ones are larger, by 3.4 if it is white."""
+    """Returns the mask of columns whose second differences are mostly noise.
+
+    For white noise, fourth differences are larger than second ones by a factor of 3.4.
+    """
     if len(values) < FEWEST:
         return np.zeros(values.shape[1], bool)
     second = np.diff(values, 2, axis=0)
@@ -161,16 +177,16 @@ def is_noisy(values: np.ndarray) -> np.ndarray:
     squares = np.sum(np.where(known, second, 0) ** 2, axis=0) / np.maximum(known.sum(axis=0), 1)
     size = np.nanmax(np.abs(np.where(np.isfinite(values), values, 0)), axis=0)
     noise = white_noise(values)
-    # Numbers in single precision have noise as well, which is none to speak of.
+    # Ignore the rounding noise of single precision.
     return (70 * noise**2 > 2.25 * squares) & (noise > 1e-6 * np.maximum(size, 1))
 
 
 def _low_passed(values: np.ndarray, rate: float, cutoff: float | None, power: int) -> tuple[np.ndarray, int]:
-    """The values without what is above the cutoff, and how many at either end are not to be trusted."""
+    """Returns the filtered values, and the number of unreliable samples at either end."""
     from scipy.signal import butter, sosfiltfilt
 
     if np.ptp(values) <= 1e-14 * max(1.0, np.abs(values).max()):
-        return values, 0  # it does not move
+        return values, 0  # constant
     frequency = best_cutoff(values, rate, power) if cutoff is None else cutoff
     ends = int(np.ceil(ENDS * rate / frequency))
     sections = butter(4, frequency, fs=rate, output="sos")
@@ -178,14 +194,14 @@ def _low_passed(values: np.ndarray, rate: float, cutoff: float | None, power: in
 
 
 def _slope(values: np.ndarray, rate: float) -> np.ndarray:
-    """The derivative by central differences of fourth order, of second order or less at the ends."""
+    """Returns the derivative by fourth-order central differences, with lower order at the ends."""
     slope = np.gradient(values) * rate
     slope[2:-2] = (8 * (values[3:-1] - values[1:-3]) - (values[4:] - values[:-4])) / 12 * rate
     return slope
 
 
 def _filled(t, values, even, regular) -> tuple[np.ndarray, np.ndarray]:
-    """The values at even times without gaps, and at which of the times t there was one too long to be filled."""
+    """Returns the values at even times with short gaps interpolated, and the mask of times t in longer gaps."""
     missing = np.isnan(values)
     if missing.all():
         return np.zeros_like(values), missing
@@ -204,7 +220,7 @@ def _filled(t, values, even, regular) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _back(values, even, t, regular, gaps, ends) -> np.ndarray:
-    """Values at even times at those of the log, NaN at the ends and in gaps."""
+    """Resamples values from even times to the times of the log, with NaN at the ends and in gaps."""
     if not regular:
         from scipy.interpolate import CubicSpline
 
@@ -216,7 +232,7 @@ def _back(values, even, t, regular, gaps, ends) -> np.ndarray:
 
 
 def _flat(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of q that are plain coordinates, and those of v that are their rates."""
+    """Returns the entries of q that are plain coordinates, and the entries of v that are their rates."""
     own = [(entries, columns) for _, joint, entries, columns in own_joints(model) if joint.flat]
     entries = [np.concatenate([[], *side]).astype(int) for side in zip(*own)] or [np.zeros(0, int)] * 2
     return entries[0], entries[1]
@@ -228,7 +244,7 @@ def tangent_steps(model: Model, q0, q1):
 
 
 def manifold_rates(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Velocities by central differences on the manifold of configurations; NaN beside missing ones."""
+    """Returns velocities by central differences on the configuration manifold; NaN next to missing samples."""
     dtype = model.dtype
     filled = np.where(np.isnan(q), 0, q)
     rates = np.full((len(q), model.nv), np.nan)

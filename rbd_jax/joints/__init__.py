@@ -1,4 +1,4 @@
-"""Joints: one family a file, one protocol (`Joint`), from which a user's own joint inherits.
+"""Joints: one type per file, with a common protocol (`Joint`) from which a user's own joint inherits.
 
 One degree of freedom:
 
@@ -6,45 +6,45 @@ One degree of freedom:
 - `Prismatic`: a slide
 - `Helical`: a screw
 - `RackAndPinion`: a pinion that rolls on a rack
-- `SplineCurve`: along a curve of frames
+- `SplineCurve`: motion along a curve of frames
 
 Two and three:
 
 - `Cylindrical`: a turn and a slide along one axis
-- `Universal`: two turns about axes that cross
-- `Planar`: in a plane, and about its normal
-- `Free2D`: the same by coordinates of the x-y plane
-- `SplineSurface`: on a surface of frames
-- `Spherical`: a ball in its socket, by a quaternion
-- `SphericalEuler`: by three angles
-- `SphericalExponential`: by a rotation vector
+- `Universal`: two turns about intersecting axes
+- `Planar`: motion in a plane and rotation about its normal
+- `Free2D`: the same motion in coordinates of the x-y plane
+- `SplineSurface`: motion on a surface of frames
+- `Spherical`: a ball joint, by a quaternion
+- `SphericalEuler`: a ball joint, by three angles
+- `SphericalExponential`: a ball joint, by a rotation vector
 - `Translational`: three slides
 
 None and six:
 
 - `Fixed`: a weld
 - `Free`: a position and a quaternion
-- `Free3D`: three slides, then a ball
+- `Free3D`: three slides, then a ball joint
 
-Made of others:
+Made of other joints:
 
-- `Composite`: one joint after the other
-- `Driven`: led along a function of time
-- `ConstantVelocity`: led at a constant velocity
-- `Reversed`: from the successor to the predecessor
-- `reverse`: a joint with the two changed about
-- `InPlane`: a joint in the plane that it moves in
-- `Offset`: a joint, and the frame of its body beyond it
+- `Composite`: joints in series
+- `Driven`: a prescribed motion, a function of time
+- `ConstantVelocity`: a prescribed motion at constant velocity
+- `Reversed`: a joint from its successor to its predecessor
+- `reverse`: swaps predecessor and successor of a joint
+- `InPlane`: a joint in planar algebra
+- `Offset`: a joint with a fixed frame on the successor's side
 
-What they transmit:
+Transmitted forces:
 
-- `subspaces`: of motion, of active force and of constraint force
-- `Subspaces`: the three, and how a wrench splits
+- `subspaces`: the subspaces of motion, of active force and of constraint force
+- `Subspaces`: the three subspaces, and the split of a wrench
 
-Your own:
+Base classes for your own joints:
 
-- `Joint`: what every joint inherits from
-- `ConstantSubspaceJoint`: what those inherit from whose motion subspace is the same everywhere
+- `Joint`: the base class of every joint
+- `ConstantSubspaceJoint`: the base class of joints with a constant motion subspace
 """
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""What a joint is: the protocol that every family implements, with defaults by automatic differentiation.
+"""The joint protocol that every joint type implements, with defaults by automatic differentiation.
 
-A joint places its successor frame in its predecessor frame: `transform(q)`. All else follows from it. With velocity
+A joint places its successor frame in its predecessor frame: `transform(q)`. Everything else follows from it. With velocity
 variables v on the tangent space of q, the relative velocity is `v_J = S(q) v + σ` and the relative acceleration
-`a_J = S v̇ + c_J + v_s × v_J` with `c_J = S̊ v + σ̊` (book eqs. 3.32 to 3.41), everything in successor coordinates. A new
-family needs `nv` and `transform` alone; it overrides the rest where a formula is cheaper or the manifold is not flat.
+`a_J = S v̇ + c_J + v_s × v_J` with `c_J = S̊ v + σ̊` (book eqs. 3.32 to 3.41), all in successor coordinates. A new
+type needs only `nv` and `transform`. It overrides other methods if a formula is cheaper or the manifold is not flat.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..spatial.transform import Transform, body_twist
 class Joint(eqx.Module):
     """A joint of `nv` degrees of freedom whose configuration is a point `q` of a manifold stored in `nq` numbers.
 
-    Parameters (an axis, a pitch, control frames) are array fields and so differentiable leaves of the model. Methods
+    Parameters (an axis, a pitch, control frames) are array fields, and so differentiable leaves of the model. Methods
     take one joint and one configuration; the library batches them.
 
     >>> class Spiral(rbd.joints.Joint):
@@ -35,16 +35,16 @@ class Joint(eqx.Module):
     [ 0.     0.     0.    -1.    -3.142  0.   ]
     """
 
-    #: Whether the joint changes by itself as time passes, as `Driven` does or a screw whose pitch grows. It has a field `time`.
+    #: If True, the joint depends explicitly on time, as `Driven` does, and has a field `time`.
     rheonomic: ClassVar[bool] = False
 
-    #: Whether coordinates are singular somewhere, so that simulations ask `reparametrize` after each step.
+    #: If True, the coordinates have singularities, and simulations call `reparametrize` after each step.
     charted: ClassVar[bool] = False
 
-    #: The entries of q that are a quaternion, `(w, x, y, z)`, where there is one.
+    #: The entries of q that form a quaternion `(w, x, y, z)`, or None.
     quaternion: ClassVar[slice | None] = None
 
-    if TYPE_CHECKING:  # a family may give plain numbers, which is no error
+    if TYPE_CHECKING:  # a subclass may use plain numbers, which is not an error
         nv: ClassVar[int]
         nq: ClassVar[int]
     else:
@@ -56,48 +56,48 @@ class Joint(eqx.Module):
 
         @property
         def nq(self) -> int:
-            """The length of the configuration; more than `nv` where the manifold has no global chart."""
+            """The length of the configuration; more than `nv` if the manifold has no global chart."""
             return self.nv
 
     @property
     def flat(self) -> bool:
-        """Whether a configuration moves by adding to it, so that velocities are rates of q."""
+        """True if `integrate` is an addition, so that velocities are rates of q."""
         return type(self).integrate is Joint.integrate
 
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
-        """The successor frame, placed in the predecessor frame."""
+        """Returns the successor frame, placed in the predecessor frame."""
 
     @property
     def constant_subspace(self) -> bool:
-        """Whether the motion subspace is the same in every configuration, and the joint has no velocity of itself."""
+        """True if the motion subspace is the same in every configuration and the joint has no prescribed velocity."""
         return isinstance(self, ConstantSubspaceJoint) and not self.rheonomic
 
     def in_plane(self, q: Float[Array, "nq"], axes: Float[Array, "2 3"]) -> planar.Transform:
-        """`transform(q)` of a joint that moves in a plane, there: `axes` are the x and y axes of the plane in its frames."""
+        """Returns `transform(q)` in the plane of a planar motion; `axes` are the plane's x and y axes in the joint's frames."""
         frame = self.transform(q)
         return planar.Transform(matvec(axes, matvec(frame.rotation, axes[0])), matvec(axes, frame.position))
 
     def neutral(self) -> Float[Array, "nq"]:
-        """The configuration in which the joint is at rest in its own zero."""
+        """Returns the zero configuration of the joint."""
         return by_numpy(lambda xp: xp.zeros(self.nq))
 
     def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
-        """`q ⊕ dv`: where the constant velocity `dv` leads in unit time."""
+        """Returns `q ⊕ dv`: the configuration reached in unit time at the constant velocity `dv`."""
         return q + dv
 
     def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
-        """`q1 ⊖ q0`: the velocity that leads from `q0` to `q1` in unit time; the inverse of `integrate`."""
+        """Returns `q1 ⊖ q0`: the velocity that leads from `q0` to `q1` in unit time; the inverse of `integrate`."""
         return q1 - q0
 
     def configuration_velocity(self, q: Float[Array, "nq"], rate: Float[Array, "nq"]) -> Float[Array, "nv"]:
-        """The velocity at which the numbers of q change at `rate`; what leaves the configuration as it is has none."""
+        """Returns the velocity for a rate of q; the part of the rate that does not change the configuration is ignored."""
         if self.flat:
             return rate
         return jax.jvp(lambda end: self.difference(q, end), (q,), (rate,))[1]
 
     def configuration_rate(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
-        """The rate of the numbers of q at the velocity `v`."""
+        """Returns the rate of q at the velocity `v`."""
         if self.flat:
             return v
         return _slope(lambda s: self.integrate(q, s * v), q.dtype)
@@ -105,7 +105,7 @@ class Joint(eqx.Module):
     def chart_velocity(
         self, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
-        """The velocity of `q ⊕ dv` when `dv` changes at `rate`: the right Jacobian of ⊕, on a group `dexp`."""
+        """Returns the velocity of `q ⊕ dv` when `dv` changes at `rate`: the right Jacobian of ⊕, on a group `dexp`."""
         if self.flat:
             return rate
         here = self.integrate(q, dv)
@@ -114,7 +114,7 @@ class Joint(eqx.Module):
     def chart_rate(
         self, q: Float[Array, "nq"], dv: Float[Array, "nv"], v: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
-        """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
+        """Returns the rate of `dv` when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
         if self.flat:
             return v
         here = self.integrate(q, dv)
@@ -123,18 +123,18 @@ class Joint(eqx.Module):
     def reparametrize(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], near: Float[Array, "nq"] | None = None
     ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """The same configuration and velocity in coordinates far from where they are singular, or in those nearest to `near`.
+        """Returns the same state in coordinates far from singularities, or in the coordinates nearest to `near`.
 
-        Where only one q stands for a configuration, or all are as good, there is nothing to do.
+        The default returns it unchanged, for joints with unique or equivalent coordinates.
         """
         return q, v
 
     def random(self, key: PRNGKeyArray) -> Float[Array, "nq"]:
-        """A configuration drawn from the whole range: angles in (-π, π), lengths in (-1, 1)."""
+        """Returns a random configuration from the complete range: angles in (-π, π), lengths in (-1, 1)."""
         return jax.random.uniform(key, (self.nq,), minval=-1.0, maxval=1.0)
 
     def motion_subspace(self, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
-        """S, with a column `[R⁻¹ dR; R⁻¹ dp]` for each direction of the tangent space, in successor coordinates."""
+        """Returns S, with a column `[R⁻¹ dR; R⁻¹ dp]` for each direction of the tangent space, in successor coordinates."""
         if self.nv == 0:
             return jnp.zeros((6, 0), q.dtype)
         here = self.transform(q)
@@ -148,32 +148,32 @@ class Joint(eqx.Module):
         return jax.vmap(column, out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
 
     def subspace_rate(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6 nv"]:
-        """S̊: the rate of S, seen from the successor frame, while the joint moves at `v` (and time passes)."""
+        """Returns S̊: the rate of S in the successor frame while the joint moves at `v` (and time passes)."""
         if self.nv == 0:
             return jnp.zeros((6, 0), q.dtype)
         return self._rate(lambda joint, q: joint.motion_subspace(q), q, v)
 
     def velocity_product(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
-        """`c_J = S̊ v` (+ σ̊), in successor coordinates."""
+        """Returns `c_J = S̊ v` (+ σ̊), in successor coordinates."""
         if not self.rheonomic:
             return matvec(self.subspace_rate(q, v), v)
         return self._rate(lambda joint, q: matvec(joint.motion_subspace(q), v) + joint.drift(q), q, v)
 
     def drift(self, q: Float[Array, "nq"]) -> Float[Array, "6"]:
-        """σ: the velocity the joint has of itself as time passes; zero unless it is `rheonomic`."""
+        """Returns σ: the prescribed velocity of the joint as time passes; zero unless it is `rheonomic`."""
         if not self.rheonomic:
             return jnp.zeros(6, q.dtype)
         return body_twist(self.transform(q), self._rate(lambda joint, q: joint.transform(q), q))
 
     def at_time(self, time: Float[Array, ""]) -> Joint:
-        """The joint as it is at that time; itself unless it is `rheonomic`."""
+        """Returns the joint at this time; unchanged unless it is `rheonomic`."""
         if not self.rheonomic:
             return self
         now = jnp.asarray(time, self.time.dtype)  # pyright: ignore
         return eqx.tree_at(lambda joint: joint.time, self, now)
 
     def _rate(self, function, q, v=None):
-        """The rate of a function of joint and configuration while the joint moves at `v`, or stands still, and time passes."""
+        """Returns the rate of a function of joint and configuration while the joint moves at `v` (or rests) and time passes."""
 
         def along(step):
             joint = self.at_time(self.time + step) if self.rheonomic else self  # pyright: ignore
@@ -189,7 +189,7 @@ class Joint(eqx.Module):
 
 
 class ConstantSubspaceJoint(Joint):
-    """A joint whose motion subspace is the same in every configuration, at any time, so that `c_J` vanishes (or is σ̊).
+    """A joint whose motion subspace is the same in every configuration at any time, so `c_J` vanishes (or is σ̊).
 
     >>> class Vertical(rbd.joints.ConstantSubspaceJoint):
     ...     nv = 1
@@ -203,7 +203,7 @@ class ConstantSubspaceJoint(Joint):
 
     @abc.abstractmethod
     def columns(self) -> Float[Array, "6 nv"]:
-        """The constant S."""
+        """Returns the constant S."""
 
     def motion_subspace(self, q):
         return self.columns().astype(q.dtype)
@@ -216,5 +216,5 @@ class ConstantSubspaceJoint(Joint):
 
 
 def _slope(function, dtype):
-    """The derivative at zero of a function of one number."""
+    """Returns the derivative at zero of a function of one number."""
     return jax.jvp(function, (jnp.zeros((), dtype),), (jnp.ones((), dtype),))[1]

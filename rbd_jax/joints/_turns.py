@@ -1,4 +1,4 @@
-"""Turns in series, each about an axis that the ones before it carry along: what universal and Euler joints share."""
+"""Turns in series, each about an axis that the previous turns carry: shared by universal and Euler joints."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from .revolute import turn
 def turns(
     axes: Sequence[Float[Array, "3"]], angles: Float[Array, " n"]
 ) -> tuple[Float[Array, "3 3"], Float[Array, "6 n"]]:
-    """The rotation `R_1 R_2 ... R_n`, and its S: each axis, seen from the end, `(R_{i+1} ... R_n)ᵀ a_i`."""
+    """Returns the rotation `R_1 R_2 ... R_n`, and its S: each axis in the last frame, `(R_{i+1} ... R_n)ᵀ a_i`."""
     rotation, columns = jnp.eye(3, dtype=angles.dtype), []
     for axis, angle in reversed(list(zip(axes, angles))):
         columns.append(vecmat(axis, rotation))
@@ -22,7 +22,7 @@ def turns(
 
 
 def turns_rate(columns: Float[Array, "6 n"], v: Float[Array, " n"]) -> Float[Array, "6 n"]:
-    """S̊ of turns in series. The later turns carry the observer: the rate of `s_i` is `-(Σ_{j>i} s_j v_j) × s_i`."""
+    """Returns S̊ of turns in series. The later turns carry the observer: the rate of `s_i` is `-(Σ_{j>i} s_j v_j) × s_i`."""
     after, rates = jnp.zeros_like(columns[:3, 0]), []
     for i in reversed(range(columns.shape[1])):
         rates.append(cross(columns[:3, i], after))

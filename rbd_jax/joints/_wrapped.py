@@ -1,4 +1,4 @@
-"""Joints that are another joint seen differently: with its configurations and velocities, and another placement."""
+"""Joints that wrap another joint: the same configurations and velocities, with another placement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ._joint import Joint
 
 
 class Wrapped(Joint):
-    """The manifold of the joint within, to which only the placement is new."""
+    """A joint with the manifold of the wrapped joint and another placement."""
 
     joint: eqx.AbstractVar[Joint]
 
@@ -38,7 +38,7 @@ class Wrapped(Joint):
 
     @property
     def time(self):
-        """The time that the joint within is at, where it moves by itself."""
+        """The time of the wrapped joint, if it is rheonomic."""
         return self.joint.time if self.rheonomic else None  # pyright: ignore[reportAttributeAccessIssue]
 
     def at_time(self, time):

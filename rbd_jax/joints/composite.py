@@ -1,10 +1,10 @@
 """Joints in series without bodies between them (Sueda eqs. 2.48 to 2.59).
 
-Everything goes from the first joint to the last, carried at each step into the next successor frame (eq. 2.48):
+Recursions go from the first joint to the last and transform to the next successor frame at each step (eq. 2.48):
 
     S ← [X⁻¹ S, S_i],    S̊ ← [X⁻¹ S̊ - u × X⁻¹ S, S̊_i],    u = S_i v_i + σ_i
 
-where the product appears because the observer moves with the successor. (Eq. 2.52 prints the last block with a minus.)
+The product appears because the observer moves with the successor. (Eq. 2.52 prints the last block with a minus.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .translational import Translational
 
 
 class Composite(Joint):
-    """One joint after the other, the first on the predecessor. `q` and `v` are theirs, one after the other.
+    """Joints in series, the first on the predecessor. `q` and `v` are the concatenated coordinates of the joints.
 
     >>> joint = rbd.joints.Composite([rbd.joints.Prismatic(axis=(1, 0, 0)), rbd.joints.Revolute(axis=(0, 0, 1))])
     >>> place = joint.transform(jnp.array([2.0, jnp.pi / 2]))
@@ -60,7 +60,7 @@ class Composite(Joint):
 
     @property
     def time(self):
-        """The time that its elements are at, where one of them moves by itself."""
+        """The time of its joints, if one of them is rheonomic."""
         return next((joint.time for joint in self.joints if joint.rheonomic), None)  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
@@ -170,7 +170,7 @@ def Free2D() -> Composite:
 def Free3D() -> Composite:
     """Free motion as a displacement, then a rotation about the displaced point (eqs. 2.57 to 2.59, in the other order).
 
-    `q` is position and quaternion, as for `Free`; `v` is the velocity in the predecessor frame, then the angular
+    `q` is position and quaternion, as for `Free`. `v` is the velocity in the predecessor frame, followed by the angular
     velocity in the successor frame.
 
     >>> joint = rbd.joints.Free3D()

@@ -12,7 +12,7 @@ from .revolute import turn
 
 
 class Cylindrical(ConstantSubspaceJoint):
-    """A turn about and a slide along `axis`, independent of each other. `q` is the angle and the distance.
+    """A turn about and an independent slide along `axis`. `q` is the angle and the distance.
 
     >>> joint = rbd.joints.Cylindrical(axis=(0, 0, 1))
     >>> print(joint.transform(jnp.array([jnp.pi / 2, 0.3])).point(jnp.array([1.0, 0.0, 0.0])))

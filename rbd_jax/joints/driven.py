@@ -1,7 +1,7 @@
-"""Joints that move by themselves: a prescribed motion in time (the rheonomic constraints of book §3.5).
+"""Joints with prescribed motion in time (the rheonomic constraints of book §3.5).
 
 They have no degree of freedom. Their velocity is the drift `σ`, the twist of `∂/∂t transform`, and their velocity product is
-`σ̊`, its rate seen from the successor frame (eqs. 3.32 to 3.43).
+`σ̊`, its rate in the successor frame (eqs. 3.32 to 3.43).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._joint import Joint
 
 
 class Rheonomic(Joint):
-    """A joint without degree of freedom that is led through the configurations of another as time passes."""
+    """A joint without degrees of freedom that moves through the configurations of another joint as time passes."""
 
     joint: eqx.AbstractVar[Joint]
     time: eqx.AbstractVar[Float[Array, ""]]
@@ -31,7 +31,7 @@ class Rheonomic(Joint):
 
     @abc.abstractmethod
     def configuration(self) -> Float[Array, " inner_nq"]:
-        """The configuration of the joint within, now."""
+        """Returns the configuration of the wrapped joint at the current time."""
 
     def transform(self, q):
         return self.joint.transform(self.configuration())
@@ -43,10 +43,10 @@ class Rheonomic(Joint):
 
 
 class Driven(Rheonomic):
-    """A joint led along `motion`, a function of time that gives the configuration of `joint`.
+    """A joint with the prescribed motion `motion`, a function of time that returns the configuration of `joint`.
 
-    The motion may be a PyTree (an `equinox.Module` with `__call__`): its arrays are parameters like any other. Its
-    first two derivatives in time become the velocity and the acceleration.
+    The motion may be a PyTree (an `equinox.Module` with `__call__`); its arrays are then model parameters. Its
+    first two time derivatives give the velocity and the acceleration.
 
     >>> builder = rbd.ModelBuilder()
     >>> motor = rbd.joints.Driven(rbd.joints.Revolute(axis=(0, 0, 1)), lambda t: jnp.stack([jnp.sin(t)]))
@@ -62,7 +62,7 @@ class Driven(Rheonomic):
 
     def __init__(self, joint: Joint, motion: Callable, time=0.0):
         instance("Driven", "joint", joint, Joint, "an instance of rbd.joints.Joint")
-        # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+        # A bare function is a leaf that is not an array. In a Partial it is part of the structure instead.
         motion = jax.tree_util.Partial(motion) if jax.tree_util.all_leaves([motion]) else motion
         for leaf in jax.tree.leaves(motion):
             if not (isinstance(leaf, float) or eqx.is_inexact_array(leaf)):
@@ -82,7 +82,7 @@ class Driven(Rheonomic):
 
 
 class ConstantVelocity(Rheonomic):
-    """A joint that moves at a constant velocity: at time t it is at `start ⊕ t velocity`.
+    """A joint that moves at a constant velocity: at time t its configuration is `start ⊕ t velocity`.
 
     >>> belt = rbd.joints.ConstantVelocity(rbd.joints.Prismatic(axis=(1, 0, 0)), velocity=jnp.array([0.5]), time=4.0)
     >>> print(belt.transform(jnp.zeros(0)).position)

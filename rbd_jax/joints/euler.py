@@ -1,8 +1,8 @@
 """The spherical joint in Euler angles: three turns in series (book eqs. 4.7 to 4.9; Sueda eqs. 2.29 to 2.36).
 
-Three angles cannot cover all rotations without a singularity. Here it is where the first and the third axis fall
-together: at a second angle of ±90° for the orders of three different letters, of 0° or 180° for those like "zxz".
-`Spherical` has none.
+Three angles cannot cover all rotations without a singularity. It occurs where the first and the third axis coincide:
+at a second angle of ±90° for orders of three different letters, and of 0° or 180° for orders like "zxz".
+`Spherical` has no singularity.
 """
 
 import equinox as eqx
@@ -19,9 +19,9 @@ ORDERS = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx", "xyx", "xzx", "yxy", "yzy", 
 
 
 class SphericalEuler(Joint):
-    """A ball in its socket. `q` is three angles, in the order in which they are applied, and `v = q̇`.
+    """A ball joint. `q` is three angles, in the order in which they are applied, and `v = q̇`.
 
-    Each letter of `order` is the axis of one turn, carried along by the turns before it (intrinsic angles): "zyx" is
+    Each letter of `order` is the axis of one turn, carried by the previous turns (intrinsic angles): "zyx" is
     yaw, pitch, roll.
 
     >>> ball = rbd.joints.SphericalEuler("zyx")
@@ -49,7 +49,7 @@ class SphericalEuler(Joint):
         return turns_rate(self.motion_subspace(q), v)
 
     def random(self, key):
-        """Angles that cover all rotations once: the first and third in (-π, π), the second between singularities."""
+        """Returns angles that cover all rotations once: first and third in (-π, π), second between singularities."""
         angles = jax.random.uniform(key, (3,), minval=-1.0, maxval=1.0) * jnp.array(
             [jnp.pi, jnp.pi / 2, jnp.pi]
         )

@@ -1,7 +1,7 @@
 """The spherical joint in exponential coordinates: the rotation vector (Sueda §2.4.8).
 
-The coordinates are flat near zero and singular on the spheres of whole turns, `|q| = 2π, 4π, ...`. `reparametrize` keeps away
-from there; rollouts ask it after each step.
+The coordinates are regular near zero and singular on the spheres of full turns, `|q| = 2π, 4π, ...`. `reparametrize` avoids
+these singularities; rollouts call it after each step.
 """
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from ._joint import Joint
 
 
 class SphericalExponential(Joint):
-    """A ball in its socket. `q` is the rotation vector (axis times angle), and `v = q̇`.
+    """A ball joint. `q` is the rotation vector (axis times angle), and `v = q̇`.
 
     >>> ball = rbd.joints.SphericalExponential()
     >>> print(ball.transform(jnp.array([0.0, 0.0, jnp.pi / 2])).point(jnp.array([1.0, 0.0, 0.0])))
@@ -27,15 +27,15 @@ class SphericalExponential(Joint):
         return Transform.from_rotation(SO3.exp(q))
 
     def motion_subspace(self, q):
-        """The right Jacobian of the exponential map, equal to eqs. 2.43 and 2.44 but regular at zero."""
+        """Returns the right Jacobian of the exponential map, equal to eqs. 2.43 and 2.44 but regular at zero."""
         columns = SO3.dexp_right(q)
         return jnp.concatenate([columns, jnp.zeros_like(columns)])
 
     def reparametrize(self, q, v, near=None):
-        """`(q, v)` of the same rotation and the same angular velocity, with `|q|` at most π (after eq. 2.47).
+        """Returns `(q, v)` of the same rotation and angular velocity, with `|q|` at most π (after eq. 2.47).
 
-        `q ← (1 - 2π n / |q|) q` with the whole number n of turns nearest to `|q|`, or that which leads nearest to `near`, and
-        `v ← S⁻¹ S_previous v`. While n is zero nothing changes.
+        `q ← (1 - 2π n / |q|) q`, where n is the integer number of turns nearest to `|q|`, or the n whose result is nearest to
+        `near`, and `v ← S⁻¹ S_previous v`. While n is zero nothing changes.
         """
         square = dot(q, q)
         turned = square > 0
@@ -47,5 +47,5 @@ class SphericalExponential(Joint):
         return jnp.where(turns == 0, q, short), jnp.where(turns == 0, v, moved)
 
     def random(self, key):
-        """All rotations equally likely, `|q|` at most π."""
+        """Returns a uniformly distributed rotation, `|q|` at most π."""
         return quaternion.log(quaternion.random(key))

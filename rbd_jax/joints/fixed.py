@@ -1,4 +1,4 @@
-"""The fixed joint: no degree of freedom. It welds its body to the parent, and the dynamics see the two as one."""
+"""The fixed joint: no degree of freedom. It welds its body to the parent, and the dynamics treat both as one body."""
 
 import jax.numpy as jnp
 

@@ -1,7 +1,7 @@
-"""The free joint: no constraint at all, as of a body that floats (book table 4.1, there "6-DoF").
+"""The free joint: no constraint, as for a floating body (book table 4.1, there "6-DoF").
 
-The position is kept in the predecessor frame and the velocity in the body's own: `ṙ = R v`, `ṗ = ½ p ∘ (0, ω)`. The
-table keeps the position in body coordinates, and then its constant S does not belong to the rate of that.
+The position is in the predecessor frame and the velocity in the body frame: `ṙ = R v`, `ṗ = ½ p ∘ (0, ω)`. The
+table stores the position in body coordinates, for which its constant S does not match the rate of the position.
 """
 
 import jax

@@ -11,7 +11,7 @@ from .revolute import turn
 
 
 class Helical(ConstantSubspaceJoint):
-    """A screw along `axis`. `q` is the angle; each radian of it slides the successor by `pitch`.
+    """A screw along `axis`. `q` is the angle; the successor slides by `pitch` per radian.
 
     >>> screw = rbd.joints.Helical(axis=(0, 0, 1), pitch=0.1)
     >>> print(screw.transform(jnp.array([2 * jnp.pi])).position)

@@ -1,4 +1,4 @@
-"""Joints as planar models have them: those of space, seen in the plane that they move in (book §2.16)."""
+"""Joints of planar models: spatial joints, restricted to the plane that they move in (book §2.16)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ._wrapped import Wrapped
 
 
 class InPlane(Wrapped):
-    """`joint`, with a planar placement and motions of three entries; `q` and `v` are its own.
+    """`joint` with a planar placement and motions of three entries; `q` and `v` do not change.
 
-    `axes` are the x and y axes of the plane, as rows, in the frames of the joint. `rbd.planar` makes these.
+    `axes` are the x and y axes of the plane, as rows, in the frames of the joint. `rbd.planar` creates these joints.
 
     >>> flat = rbd.planar(rbd.load("double_pendulum"))
     >>> print(type(flat.joints[0]).__name__, flat.joints[0].axes[0])
@@ -45,7 +45,7 @@ class InPlane(Wrapped):
 
     @property
     def _shadow(self) -> Float[Array, "3 6"]:
-        """What takes the planar entries of a motion vector of space."""
+        """The matrix that extracts the planar entries of a spatial motion vector."""
         normal = cross(self.axes[0], self.axes[1])
         top = jnp.concatenate([normal, jnp.zeros_like(normal)])
         return jnp.concatenate([top[None], jnp.concatenate([jnp.zeros_like(self.axes), self.axes], axis=1)])

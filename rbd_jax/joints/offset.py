@@ -9,9 +9,9 @@ from ._wrapped import Wrapped
 
 
 class Offset(Wrapped):
-    """`joint`, and beyond it the frame of the body at `frame`, which is placed in the joint's successor frame.
+    """`joint`, followed by the fixed frame `frame` of the body, which is placed in the joint's successor frame.
 
-    With it a body keeps its own frame whichever of its joints it is attached by.
+    It lets a body keep its own frame regardless of the joint that attaches it.
 
     >>> joint = rbd.joints.Offset(rbd.joints.Revolute(axis=(0, 0, 1)), rbd.Transform.from_position(jnp.array([1.0, 0.0, 0.0])))
     >>> print(joint.transform(jnp.array([jnp.pi / 2])).position)

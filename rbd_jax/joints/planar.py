@@ -1,8 +1,8 @@
 """The planar joint: free motion in a plane (book table 4.1; without the turn, Sueda eqs. 2.25, 2.26).
 
-The position is kept in the predecessor frame and the velocity in the successor frame, as the book's example 4.5 has it. With
-these the motion subspace is constant and `θ̇ = ω`, `d/dt (x, y) = R(θ) (v_x, v_y)`. The book's own relation, and the one that
-its table 4.1 implies, have terms in ω on top, which are not there.
+The position is in the predecessor frame and the velocity in the successor frame, as in the book's example 4.5. With
+these the motion subspace is constant and `θ̇ = ω`, `d/dt (x, y) = R(θ) (v_x, v_y)`. The book's own relation, and the one
+implied by its table 4.1, have additional terms in ω, which are wrong.
 """
 
 import jax
@@ -19,11 +19,11 @@ from .revolute import turn
 
 
 class Planar(ConstantSubspaceJoint):
-    """Motion in the plane orthogonal to `normal`, and turning about that.
+    """Motion in the plane orthogonal to `normal`, and rotation about the normal.
 
     `q = (θ, x, y)`: the angle, and the position in the predecessor frame along two fixed directions of the plane (the
     x and y axes if the normal is z). `v = (ω, v_x, v_y)`: the turn rate, and the velocity along the same directions of
-    the successor. A constant velocity moves the body on a circle.
+    the successor. At a constant velocity the body moves on a circle.
 
     >>> joint = rbd.joints.Planar()
     >>> q = jnp.array([jnp.pi / 2, 1.0, 0.0])
@@ -54,7 +54,7 @@ class Planar(ConstantSubspaceJoint):
         return jnp.concatenate([q[:1] + dv[:1], q[1:] + matvec(_rotation(q[0]), step)])
 
     def difference(self, q0, q1):
-        """The angle counts whole turns; after one or more of them exactly, only the starting point can be reached."""
+        """Returns the velocity; the angle counts full turns. After exact full turns, only the start point is reachable."""
         angle = q1[0] - q0[0]
         step = vecmat(q1[1:] - q0[1:], _rotation(q0[0]))
         return jnp.concatenate([angle[None], matvec(SO3.dexp_left_inverse(_about_z(angle))[:2, :2], step)])
@@ -70,7 +70,7 @@ class Planar(ConstantSubspaceJoint):
 
 
 def plane(normal: Float[Array, "3"]) -> Float[Array, "3 2"]:
-    """Two unit vectors that complete `normal` to a right-handed frame; x and y for z (Duff et al. 2017)."""
+    """Returns two unit vectors that complete `normal` to a right-handed frame; x and y for z (Duff et al. 2017)."""
     x, y, z = normal
     side = jnp.where(z < 0, -1, 1).astype(normal.dtype)
     a = -1 / (side + z)
@@ -88,5 +88,5 @@ def _about_z(angle):
 
 
 def _twist(dv):
-    """The motion in the x-y plane as one of space: its group is the part of SE(3) with these three entries."""
+    """Returns the planar motion as a spatial twist: the group is the part of SE(3) with these three entries."""
     return jnp.pad(dv, (2, 1))

@@ -1,7 +1,7 @@
-"""Joints of the other polarity: predecessor and successor changed about (book table 4.2).
+"""Joints of reversed polarity: predecessor and successor swapped (book table 4.2).
 
 With `X` the transform of motions from the old successor frame to the new one, the old predecessor frame, the placement is the
-inverse, `S' = -X S`, `v_J' = -X v_J` and `c_J' = -X c_J`; q and v stay what they are. (The table forgets a star: forces, and
+inverse, `S' = -X S`, `v_J' = -X v_J` and `c_J' = -X c_J`; q and v do not change. (The table omits a star: forces, and
 with them the constraint-force subspace T, are transformed as forces.)
 """
 
@@ -21,7 +21,7 @@ from .revolute import Revolute
 
 
 class Reversed(Wrapped):
-    """`joint`, from its successor to its predecessor. `q` and `v` are its own: only who moves against whom is changed about.
+    """`joint` from its successor to its predecessor. `q` and `v` do not change; only the roles of the two frames swap.
 
     >>> pinion = rbd.joints.Reversed(rbd.joints.RackAndPinion(radius=0.5))  # the rack moves
     >>> print(pinion.transform(jnp.array([jnp.pi])).position)
@@ -55,7 +55,7 @@ def _turned(placement, columns):
 
 @functools.singledispatch
 def reverse(joint: Joint) -> Joint:
-    """The joint with predecessor and successor changed about: about the opposite axis where it has one, else `Reversed`.
+    """Returns the joint with predecessor and successor swapped: with the opposite axis if possible, else a `Reversed`.
 
     >>> hinge, rack = rbd.joints.Revolute((0, 0, 1)), rbd.joints.RackAndPinion(0.1)
     >>> print(rbd.joints.reverse(hinge).axis)

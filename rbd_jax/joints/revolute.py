@@ -42,6 +42,6 @@ class Revolute(ConstantSubspaceJoint):
 
 
 def turn(axis: Float[Array, "3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
-    """The rotation by `angle` about the unit vector `axis`: `1 + sin θ a× + (1 - cos θ) a×²` (Rodrigues)."""
+    """Returns the rotation by `angle` about the unit vector `axis`: `1 + sin θ a× + (1 - cos θ) a×²` (Rodrigues)."""
     a = skew(axis)
     return jnp.eye(3, dtype=a.dtype) + jnp.sin(angle) * a + (1 - jnp.cos(angle)) * matmul(a, a)

@@ -7,7 +7,7 @@ from ._joint import ConstantSubspaceJoint
 
 
 class Spherical(ConstantSubspaceJoint):
-    """A ball in its socket. `q` is a quaternion `(w, x, y, z)`, `v` the angular velocity in the successor frame.
+    """A ball joint. `q` is a quaternion `(w, x, y, z)`, `v` the angular velocity in the successor frame.
 
     The length of `q` does not matter; `integrate` returns unit length.
 

@@ -1,7 +1,7 @@
 """Joints along splines: a curve of frames, and a surface (Lee & Terzopoulos 2008; Sueda §2.4.12 and §2.4.13).
 
-Both are uniform cubic B-splines: twice continuously differentiable, and drawn towards their control values without
-going through them. One unit of a coordinate is one segment.
+Both are uniform cubic B-splines: twice continuously differentiable, approximating their control values without
+interpolating them. One unit of a coordinate is one segment.
 """
 
 import equinox as eqx
@@ -22,9 +22,9 @@ from ._turns import turns
 class SplineCurve(Joint):
     """Motion along a curve of frames. `q` is the parameter of the curve, `v` its rate.
 
-    The curve is drawn by n control `frames`, which act four at a time. A cyclic one has n segments and returns at
-    `q = n`; an open one has n - 3, from `q = 0` to `n - 3`, and goes on beyond as the polynomial of its last segment.
-    The frames turn by less than half a turn from one to the next.
+    The curve has n control `frames`, of which four act at a time. A cyclic curve has n segments and returns at
+    `q = n`. An open curve has n - 3 segments, from `q = 0` to `n - 3`, and continues beyond as the polynomial of its last
+    segment. Consecutive frames must differ by less than half a turn.
 
     >>> corners = jnp.array([[1.0, 1.0, 0.0], [-1.0, 1.0, 0.0], [-1.0, -1.0, 0.0], [1.0, -1.0, 0.0]])
     >>> track = rbd.joints.SplineCurve(rbd.Transform.from_position(corners))
@@ -53,20 +53,20 @@ class SplineCurve(Joint):
         self.cyclic = cyclic
 
     def _steps(self, q):
-        """The first control frame that acts, the twists that lead from one to the next, and the place between."""
+        """Returns the first acting control frame, the twists between consecutive frames, and the fraction of the segment."""
         count = self.frames.position.shape[0]
         first, s = segment(q[0], count, self.cyclic)
         acting = self.frames[(first + jnp.arange(4)) % count]
         return acting[0], SE3.log(acting[:-1].inverse() @ acting[1:]), s
 
     def transform(self, q):
-        """`Q = C_1 exp(B̃_2 ΔC_2) exp(B̃_3 ΔC_3) exp(B̃_4 ΔC_4)`, with `ΔC_i = log(C_{i-1}⁻¹ C_i)` (eq. 2.67)."""
+        """Returns `Q = C_1 exp(B̃_2 ΔC_2) exp(B̃_3 ΔC_3) exp(B̃_4 ΔC_4)`, with `ΔC_i = log(C_{i-1}⁻¹ C_i)` (eq. 2.67)."""
         start, steps, s = self._steps(q)
         factors = SE3.exp(cumulative_weights(s)[:, None] * steps)
         return start @ factors[0] @ factors[1] @ factors[2]
 
     def _derivatives(self, q):
-        """S and dS/dq (algorithm 3; its line 10 lacks the prime of the second basis function)."""
+        """Returns S and dS/dq (algorithm 3; its line 10 lacks the prime of the second basis function)."""
         _, steps, s = self._steps(q)
         value, slope, bend = (cumulative_weights(s, derivative)[:, None] * steps for derivative in range(3))
         factors = SE3.exp(value)
@@ -95,7 +95,8 @@ class SplineSurface(Joint):
     """Motion on a surface of frames. `q` is the two parameters of the surface, `v` their rates.
 
     `controls` is a grid of control values (n1, n2, 6), each a position `x y z` and three angles (intrinsic x, y, z:
-    keep the second within ±90°). `q` goes from 0 to `n1 - 3` and `n2 - 3`; beyond, the patches at the rim go on.
+    keep the second within ±90°). `q` goes from 0 to `n1 - 3` and `n2 - 3`; beyond, the polynomials of the outer patches
+    continue.
 
     >>> x, y = jnp.meshgrid(jnp.arange(4.0), jnp.arange(4.0), indexing="ij")
     >>> sheet = jnp.stack([x, y, 0.1 * x**2, 0 * x, 0 * x, 0 * x], axis=-1)
@@ -119,7 +120,7 @@ class SplineSurface(Joint):
         self.controls = number("SplineSurface", "controls", controls, shape)
 
     def _values(self, q, derivative):
-        """`f` of eq. 2.68 for the six coordinates, or a derivative of it (eq. 2.69): its order along each parameter."""
+        """Returns `f` of eq. 2.68 for the six coordinates, or a derivative (eq. 2.69) of this order along each parameter."""
         along = []
         for i in (0, 1):
             first, s = segment(q[i], self.controls.shape[i], False)
@@ -129,7 +130,7 @@ class SplineSurface(Joint):
         return vecmat(second, vecmat(first, patch.reshape(4, 24)).reshape(4, 6))
 
     def transform(self, q):
-        """The displacement `f_1, f_2, f_3`, then turns by `f_4`, `f_5`, `f_6` about x, y and z (eq. 2.71)."""
+        """Returns the displacement `f_1, f_2, f_3`, then turns by `f_4`, `f_5`, `f_6` about x, y and z (eq. 2.71)."""
         values = self._values(q, (0, 0))
         return Transform(_turns(values)[0], values[:3])
 

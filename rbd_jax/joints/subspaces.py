@@ -1,9 +1,9 @@
 """The subspaces of a joint: of motion, of active force and of constraint force (book §3.3, §3.5).
 
-What a joint transmits to its successor is `f_J = T_a τ + T λ` (eq. 3.34), with generalized forces τ and constraint forces λ.
-T spans what does no work on any motion of the joint, `Tᵀ S = 0` (3.36); T_a is any complement with `T_aᵀ S = 1` (3.35). It
-says where the actuator pushes: the motion does not depend on it, and what the bearings bear does (example 3.2). Everything is in
-successor coordinates.
+A joint transmits `f_J = T_a τ + T λ` to its successor (eq. 3.34), with generalized forces τ and constraint forces λ.
+T spans the forces without work on any motion of the joint, `Tᵀ S = 0` (3.36). T_a is any complement with `T_aᵀ S = 1` (3.35).
+It describes where the actuator acts: the motion does not depend on it, but the bearing forces do (example 3.2). Everything is
+in successor coordinates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._joint import Joint
 class Subspaces(eqx.Module):
     """Bases of the subspaces of a joint, as columns in successor coordinates.
 
-    - `motion`: S, the joint's own.
+    - `motion`: S, the motion subspace.
     - `active`: T_a, with `T_aᵀ S = 1`.
     - `constraint`: T, with `Tᵀ S = 0`.
 
@@ -37,13 +37,13 @@ class Subspaces(eqx.Module):
     constraint: Float[Array, "6 nc"]
 
     def wrench(self, tau: Float[Array, "nv"], multipliers: Float[Array, "nc"]) -> Float[Array, "6"]:
-        """`f_J = T_a τ + T λ` (eq. 3.34)."""
+        """Returns `f_J = T_a τ + T λ` (eq. 3.34)."""
         return matvec(self.active, tau) + matvec(self.constraint, multipliers)
 
     def split(self, wrench: Float[Array, "6"]) -> tuple[Float[Array, "nv"], Float[Array, "nc"]]:
-        """`τ = Sᵀ f_J` (eq. 3.37) and λ, of which `wrench` makes f_J again (eqs. 3.26, 3.27).
+        """Returns `τ = Sᵀ f_J` (eq. 3.37) and λ, from which `wrench` reconstructs f_J (eqs. 3.26, 3.27).
 
-        Where columns of T depend on each other, it is the λ of least norm.
+        If columns of T are linearly dependent, it is the λ of least norm.
         """
         tau = vecmat(wrench, self.motion)
         left = wrench - matvec(self.active, tau)
@@ -51,17 +51,21 @@ class Subspaces(eqx.Module):
 
 
 def subspaces(joint: Joint, q: Float[Array, "nq"], active: Float[Array, "6 nv"] | None = None) -> Subspaces:
-    """The subspaces of a joint in a configuration.
+    """Returns the subspaces of a joint in a configuration.
 
-    **Arguments**
+    The columns of T are orthonormal. The motion subspace must have full rank, so it fails for three angles in gimbal lock.
 
-    - `active`: wrenches `[n; f]` on the successor, in its coordinates, that the actuators exert, one for each degree of freedom
-      and of any size; they are made dual to S. By default they are what lies along S itself, as a torque about a hinge does.
-      With `I S` the active part is what of a force moves a body of inertia I (eq. 3.28, example 3.1).
+    Args:
+      joint: The joint.
+      q: The configuration of the joint, shape (nq,).
+      active: Wrenches `[n; f]` of the actuators on the successor, in its coordinates, one per degree of freedom, of any
+        magnitude; they are scaled to be dual to S. The default is S itself, as for a torque about a hinge. With `I S`, the
+        active part of a force is the part that moves a body of inertia I (eq. 3.28, example 3.1).
 
-    The columns of T are orthonormal. The motion subspace must have full rank, so three angles in their gimbal lock have none.
+    Returns:
+      The `Subspaces`.
 
-    A motor turns a hinge by a gear of radius 0.5, whose teeth push at (-0.5, 0, 0) along y (example 3.2):
+    Example: a motor turns a hinge by a gear of radius 0.5, whose teeth push at (-0.5, 0, 0) along y (example 3.2):
 
     >>> teeth = jnp.array([[0, 0, -0.5, 0, 1.0, 0]]).T
     >>> own = rbd.joints.subspaces(rbd.joints.Revolute(), jnp.zeros(1), teeth)
@@ -75,12 +79,12 @@ def subspaces(joint: Joint, q: Float[Array, "nq"], active: Float[Array, "6 nv"] 
 
 
 def dual(motion: Float[Array, "6 nv"], active=None, constraint=None) -> Subspaces:
-    """The subspaces that go with a motion subspace; those of forces with given bases."""
+    """Returns the subspaces for a motion subspace; `active` and `constraint` give the bases of the force subspaces."""
     size = motion.shape[1]
     pushed = (
         motion if active is None else number("subspaces", "active", active, (6, size), dtype=motion.dtype)
     )
-    # T_aᵀ S = 1 of T_a = F (Sᵀ F)⁻¹.
+    # T_aᵀ S = 1 holds for T_a = F (Sᵀ F)⁻¹.
     power = matmul(transpose(motion), pushed)
     made = transpose(jnp.linalg.solve(transpose(power), transpose(pushed))) if size else pushed
     return Subspaces(motion, made, complement(motion) if constraint is None else constraint)

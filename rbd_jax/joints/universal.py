@@ -13,7 +13,7 @@ from ._turns import turns, turns_rate
 
 
 class Universal(Joint):
-    """A turn about `axis1`, fixed in the predecessor, then one about `axis2`, fixed in the successor.
+    """A turn about `axis1`, fixed in the predecessor, then a turn about `axis2`, fixed in the successor.
 
     `q` is the two angles.
 

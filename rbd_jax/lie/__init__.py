@@ -1,14 +1,14 @@
 """Lie groups: rotations, rigid motions, vectors and their products; quaternions as coordinates of rotations.
 
-- `SO3`: rotations, as matrices
-- `S3`: rotations, as unit quaternions
+- `SO3`: rotations as matrices
+- `S3`: rotations as unit quaternions
 - `SE3`: rigid motions
 - `SO3xR3`: rotations and translations
-- `S2`: directions: the unit sphere, which is no group but moves as one does
+- `S2`: directions: the unit sphere, not a group, with similar functions
 - `Rn`: vectors
 - `Product`: the product of groups
-- `Power`: the product of the same group many times
-- `Group`: what every group has
+- `Power`: the product of n copies of a group
+- `Group`: the interface of all groups
 - `quaternion`: functions of quaternions
 """
 

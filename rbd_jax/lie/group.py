@@ -1,11 +1,11 @@
-"""What a Lie group is in this library: one set of names and conventions for all of them.
+"""The interface of Lie groups in this library: one set of names and conventions for all of them.
 
-Elements are whatever represents them best (a matrix, a quaternion, a `Transform`, a tuple of those); vectors
+Elements have the representation that suits the group (a matrix, a quaternion, a `Transform`, a tuple of those). Vectors
 of the Lie algebra are flat arrays of length `dim`. A group is an object without arrays, so that products and
-groups with a dimension can be groups too. All methods take leading axes, the same on all arguments.
+groups with a dimension can be groups too. All methods take leading axes, which must be the same for all arguments.
 
-Arguments are checked here, for all groups, by a table of the methods (`SIGNATURES`): lists and integers become arrays of
-floats, and what has not the shape of a vector, an element or a matrix of the group is refused.
+This module checks the arguments of all groups with a table of the methods (`SIGNATURES`). Lists and integers become arrays of
+floats, and a wrong shape of a vector, element or matrix raises an error.
 """
 
 import functools
@@ -24,22 +24,22 @@ from .._core.array import matvec
 from .._core.jit import compiled
 
 
-#: Of the group, the name of its method, the name of the argument and its value: the value to use.
+#: Takes the group, the method's name, the argument's name and its value; returns the value to use.
 Check: TypeAlias = Callable[[Any, str, str, Any], Any]
 
 
 def anything(group, function: str, name: str, value: Any) -> Any:
-    """Whatever it is; the method looks at it itself."""
+    """Returns the value unchecked; the method checks it."""
     return value
 
 
 def vector(group, function: str, name: str, value: Any) -> Array:
-    """A vector of the algebra."""
+    """Checks a vector of the algebra."""
     return with_last_axes(function, name, value, (group.dim,))
 
 
 def element(group, function: str, name: str, value: Any) -> Any:
-    """An element: made up of arrays as the identity is, whose last axes are its."""
+    """Checks an element: it must have the structure and the last axes of the identity."""
     kind, structure, parts = _identity(jax.tree.structure(group))
     value = tuple(value) if kind is tuple and isinstance(value, list) else value
     try:
@@ -59,13 +59,13 @@ def element(group, function: str, name: str, value: Any) -> Any:
 
 
 def algebra_matrix(group, function: str, name: str, value: Any) -> Array:
-    """A matrix of the algebra."""
+    """Checks a matrix of the algebra."""
     size = matrix_size(group)
     return with_last_axes(function, name, value, (size, size))
 
 
 def with_last_axes(function: str, name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """`value` as an array whose last axes are these."""
+    """Returns `value` as an array and checks that its last axes are `shape`."""
     expected = f"({', '.join(map(str, ('...', *shape)))})"
     array = as_array(function, name, value, f"an array of shape {expected}")
     if array.shape[max(array.ndim - len(shape), 0) :] != shape:
@@ -73,7 +73,7 @@ def with_last_axes(function: str, name: str, value: Any, shape: tuple[int, ...])
     return array
 
 
-#: What each method of a group takes, argument by argument. By place: what a group calls its arguments changes nothing.
+#: The check of each positional argument of each method, independent of the argument's name.
 SIGNATURES: dict[str, tuple[Check, ...]] = {
     "identity": (anything,),
     "compose": (element, element),
@@ -100,7 +100,7 @@ SIGNATURES: dict[str, tuple[Check, ...]] = {
 
 
 def checked(method: Callable, checks: tuple[Check, ...]) -> Callable:
-    """The method of a group, compiled, after a check of each argument; refused if it has another number of arguments."""
+    """Returns a compiled method that checks its arguments; raises an error for a wrong number of parameters."""
     _, *parameters = inspect.signature(method).parameters.values()
     names = [parameter.name for parameter in parameters]
     plain = all(parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
@@ -124,21 +124,21 @@ def checked(method: Callable, checks: tuple[Check, ...]) -> Callable:
 
 
 def _as_listed(method: Callable) -> Callable:
-    """A method that all groups share, checked as the table says."""
+    """Checks a method that all groups share by its entry in the table."""
     return checked(method, SIGNATURES[method.__name__])
 
 
 def matrix_size(group) -> int:
-    """The number of rows of the matrices of a group."""
+    """Returns the number of rows of the matrices of a group."""
     return _matrix_size(jax.tree.structure(group))
 
 
-# A group has no arrays, so its structure is all of it, and is quickly looked up.
+# A group has no arrays, so its structure determines it and is a fast cache key.
 
 
 @functools.cache
 def _identity(structure):
-    """Of the identity of the group of this structure: the type, the structure, and its arrays' names and shapes."""
+    """Returns the type and structure of the identity of a group, and the names and shapes of its arrays."""
     identity = jax.eval_shape(jax.tree.unflatten(structure, []).identity)
     arrays, inner = jax.tree_util.tree_flatten_with_path(identity)
     return type(identity), inner, [(jax.tree_util.keystr(path), array.shape) for path, array in arrays]
@@ -151,19 +151,19 @@ def _matrix_size(structure):
 
 
 class Group(eqx.Module):
-    """A Lie group, with two maps from its algebra and the derivatives of those (Müller & Terze 2013).
+    """A Lie group, with two maps from its algebra and their derivatives (Müller & Terze 2013).
 
     `exp` is the exponential map. `cayley` is the rational map `(I - X/2)⁻¹ (I + X/2)` of the matrices `X = hat(x)`,
-    which is cheaper and agrees with it to second order. "Left" and "right" tell on which side of an element a small
-    change of its vector shows:
+    which is cheaper and agrees with `exp` to second order. "Left" and "right" name the side of an element on which a small
+    change of its vector appears:
 
         exp(x + δ) = exp(dexp_left(x) δ) exp(x) + O(δ²) = exp(x) exp(dexp_right(x) δ) + O(δ²)
 
-    so `dexp_left` gives velocities in the fixed frame and `dexp_right` in the moving one. `dcay_left` and
-    `dcay_right` are the same of `cayley`.
+    So `dexp_left` gives velocities in the fixed frame and `dexp_right` in the moving frame. `dcay_left` and
+    `dcay_right` are the same for `cayley`.
 
-    A new group implements these methods, with as many parameters; their arguments are checked before. Public methods
-    of its own it lists in `own_signatures`, with a check for each argument (`anything` where none is due).
+    A new group implements these methods with the same numbers of parameters; their arguments are checked on entry. It lists its
+    other public methods in `own_signatures`, with a check for each argument (`anything` for no check).
 
     >>> def geodesic(group, a, b, t):
     ...     return group.compose(a, group.exp(t * group.log(group.compose(group.inverse(a), b))))
@@ -175,7 +175,7 @@ class Group(eqx.Module):
     own_signatures: ClassVar[Mapping[str, tuple[Check, ...]]] = {}
 
     def __init_subclass__(cls, **kwargs):
-        """The methods of a group check their arguments. One that no table lists is an error: none goes unchecked unseen."""
+        """Wraps the methods of a group to check their arguments. A public method without an entry in a table is an error."""
         super().__init_subclass__(**kwargs)
         known = dict(SIGNATURES)
         for base in reversed(cls.__mro__):
@@ -197,97 +197,99 @@ class Group(eqx.Module):
 
     @abstractmethod
     def identity(self, dtype=None) -> Any:
-        """The neutral element."""
+        """Returns the neutral element."""
 
     @abstractmethod
     def compose(self, a: Any, b: Any) -> Any:
-        """The product `a b`."""
+        """Returns the product `a b`."""
 
     @abstractmethod
     def inverse(self, a: Any) -> Any:
-        """`a⁻¹`."""
+        """Returns `a⁻¹`."""
 
     @abstractmethod
     def exp(self, x: Float[Array, "*batch n"]) -> Any:
-        """The element reached from the identity in unit time at the constant velocity `x`."""
+        """Returns the element reached from the identity in unit time at the constant velocity `x`."""
 
     @abstractmethod
     def log(self, g: Any) -> Float[Array, "*batch n"]:
-        """The shortest `x` with `exp(x) = g`."""
+        """Returns the shortest `x` with `exp(x) = g`."""
 
     @abstractmethod
     def matrix(self, g: Any) -> Float[Array, "*batch m m"]:
-        """The element as a matrix: `matrix(a b) = matrix(a) matrix(b)`, different elements differently."""
+        """Returns the element as a matrix: `matrix(a b) = matrix(a) matrix(b)`; different elements have different matrices."""
 
     @abstractmethod
     def hat(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch m m"]:
-        """The matrix of the Lie algebra with coordinates `x`: `matrix(exp(x))` is its matrix exponential."""
+        """Returns the matrix of the Lie algebra with coordinates `x`: `matrix(exp(x))` is its matrix exponential."""
 
     @abstractmethod
     def vee(self, m: Float[Array, "*batch m m"]) -> Float[Array, "*batch n"]:
-        """The coordinates of a matrix of the Lie algebra; the inverse of `hat`."""
+        """Returns the coordinates of a matrix of the Lie algebra; the inverse of `hat`."""
 
     @abstractmethod
     def adjoint(self, g: Any) -> Float[Array, "*batch n n"]:
-        """The matrix `Ad(g)`: `hat(Ad(g) x) = g hat(x) g⁻¹`, a velocity of the moving frame in the fixed."""
+        """Returns the matrix `Ad(g)`: `hat(Ad(g) x) = g hat(x) g⁻¹`, which maps moving-frame velocities to the fixed frame."""
 
     @abstractmethod
     def ad(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The matrix `ad(x)`: `ad(x) y = bracket(x, y)`."""
+        """Returns the matrix `ad(x)`: `ad(x) y = bracket(x, y)`."""
 
     @_as_listed
     def bracket(self, x: Float[Array, "*batch n"], y: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
-        """The Lie bracket: `hat(bracket(x, y)) = hat(x) hat(y) - hat(y) hat(x)`.
+        """Returns the Lie bracket: `hat(bracket(x, y)) = hat(x) hat(y) - hat(y) hat(x)`.
 
-        By default `ad(x) y`. Where that is a few cross products, these are the cheaper way.
+        The default is `ad(x) y`. Groups override it where a few cross products are cheaper.
         """
         return matvec(self.ad(x), y)
 
     @abstractmethod
     def dexp_left(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The left Jacobian `Σ_k ad(x)^k / (k + 1)!`: `d/dt exp(x) = hat(dexp_left(x) ẋ) exp(x)`."""
+        """Returns the left Jacobian `Σ_k ad(x)^k / (k + 1)!`: `d/dt exp(x) = hat(dexp_left(x) ẋ) exp(x)`."""
 
     @abstractmethod
     def dexp_left_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The inverse of `dexp_left(x)`, `Σ_k B_k ad(x)^k / k!` with Bernoulli numbers (`B_1 = -1/2`)."""
+        """Returns the inverse of `dexp_left(x)`, `Σ_k B_k ad(x)^k / k!` with Bernoulli numbers (`B_1 = -1/2`)."""
 
     @abstractmethod
     def cayley(self, x: Float[Array, "*batch n"]) -> Any:
-        """The element `(I - X/2)⁻¹ (I + X/2)` with `X = hat(x)`, for `x` of any length."""
+        """Returns the element `(I - X/2)⁻¹ (I + X/2)` with `X = hat(x)`, for `x` of any length."""
 
     @abstractmethod
     def cayley_inverse(self, g: Any) -> Float[Array, "*batch n"]:
-        """The `x` with `cayley(x) = g`. It grows beyond all bounds towards the elements whose matrix has the
-        eigenvalue -1 (half turns; in S3 the whole turn): exactly there the result is not finite.
+        """Returns the `x` with `cayley(x) = g`.
+
+        It is unbounded near the elements whose matrix has the eigenvalue -1 (half turns; in S3 the full turn). Exactly at these
+        elements the result is not finite.
         """
 
     @abstractmethod
     def dcay_left(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The left derivative of the Cayley map: `d/dt cayley(x) = hat(dcay_left(x) ẋ) cayley(x)`."""
+        """Returns the left derivative of the Cayley map: `d/dt cayley(x) = hat(dcay_left(x) ẋ) cayley(x)`."""
 
     @abstractmethod
     def dcay_left_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The inverse of `dcay_left(x)`, which is a polynomial: `y ↦ Y - (X Y - Y X)/2 - X Y X/4`, hatted."""
+        """Returns the inverse of `dcay_left(x)`, which is a polynomial: `y ↦ Y - (X Y - Y X)/2 - X Y X/4`, hatted."""
 
-    # The right derivatives follow from `exp(-x) = exp(x)⁻¹`. That is as fast and as accurate as the left ones; the other
-    # way, by the adjoint of the element, takes an exponential and a product more.
+    # The right derivatives follow from `exp(-x) = exp(x)⁻¹`. This is as fast and as accurate as the left ones. The
+    # alternative, the adjoint of the element, takes an additional exponential and product.
 
     @_as_listed
     def dexp_right(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The right Jacobian: `d/dt exp(x) = exp(x) hat(dexp_right(x) ẋ)`."""
+        """Returns the right Jacobian: `d/dt exp(x) = exp(x) hat(dexp_right(x) ẋ)`."""
         return self.dexp_left(-x)
 
     @_as_listed
     def dexp_right_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The inverse of `dexp_right(x)`."""
+        """Returns the inverse of `dexp_right(x)`."""
         return self.dexp_left_inverse(-x)
 
     @_as_listed
     def dcay_right(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The right derivative of the Cayley map: `d/dt cayley(x) = cayley(x) hat(dcay_right(x) ẋ)`."""
+        """Returns the right derivative of the Cayley map: `d/dt cayley(x) = cayley(x) hat(dcay_right(x) ẋ)`."""
         return self.dcay_left(-x)
 
     @_as_listed
     def dcay_right_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """The inverse of `dcay_right(x)`."""
+        """Returns the inverse of `dcay_right(x)`."""
         return self.dcay_left_inverse(-x)

@@ -1,8 +1,8 @@
-"""Groups of several elements: `Product(SO3, Rn(3))` of unlike ones, `Power(SE3, n)` of n alike.
+"""Product groups: `Product(SO3, Rn(3))` of different groups, `Power(SE3, n)` of n equal groups.
 
-Everything acts on each component by itself (Müller & Terze 2013 eqs. 25 to 34). The vectors are those of the
-components one after another, and the matrices are block diagonal. An integrator of many bodies does not need these
-as a whole: multiply by the blocks, which are the matrices of `power.group` at `power.rows(x)`.
+Every operation acts on each component separately (Müller & Terze 2013 eqs. 25 to 34). The vectors are the concatenated vectors
+of the components, and the matrices are block diagonal. An integrator of many bodies does not need these
+matrices: multiply by the blocks, which are the matrices of `power.group` at `power.rows(x)`.
 """
 
 from abc import abstractmethod
@@ -20,7 +20,7 @@ from .group import Group, anything, element, matrix_size, vector, with_last_axes
 
 
 class DirectProduct(Group):
-    """A product of a few groups. Which PyTree holds the components of an element is the subclass's choice."""
+    """A product of a few groups. The subclass chooses the PyTree that holds the components of an element."""
 
     groups: eqx.AbstractVar[tuple[Group, ...]]
 
@@ -28,18 +28,18 @@ class DirectProduct(Group):
 
     @abstractmethod
     def join(self, components: Iterable[Any]) -> Any:
-        """The element with these components."""
+        """Returns the element with these components."""
 
     @abstractmethod
     def components(self, g: Any) -> Sequence[Any]:
-        """The components of an element; the inverse of `join`."""
+        """Returns the components of an element; the inverse of `join`."""
 
     @property
     def dim(self) -> int:
         return sum(group.dim for group in self.groups)
 
     def parts(self, x: Float[Array, "*batch n"]) -> list[Float[Array, "*batch _"]]:
-        """The vectors of the components."""
+        """Returns the vectors of the components."""
         return jnp.split(x, np.cumsum([group.dim for group in self.groups])[:-1], axis=-1)
 
     def identity(self, dtype=None) -> Any:
@@ -96,12 +96,12 @@ class DirectProduct(Group):
         return _diagonal(self._each("dcay_left_inverse", self.parts(x)))
 
     def _each(self, method, *arguments):
-        """The results of a method of each group, at its component of each of the arguments."""
+        """Returns the results of a method of each group, applied to its component of each argument."""
         return [getattr(group, method)(*own) for group, *own in zip(self.groups, *arguments, strict=True)]
 
 
 class Product(DirectProduct):
-    """The product of the given groups. Elements are tuples of theirs.
+    """The product of the given groups. Elements are tuples of the groups' elements.
 
     >>> pose = rbd.lie.Product(rbd.lie.S3, rbd.lie.Rn(1))
     >>> print(pose.dim, pose.exp(jnp.array([0.0, 0.0, jnp.pi, 2.0])))
@@ -130,12 +130,12 @@ class Product(DirectProduct):
 
 
 def _component_vectors(power, function: str, name: str, value: Any) -> Array:
-    """The vectors of the components of a `Power`, a row each."""
+    """Returns the vectors of the components of a `Power`, one row each."""
     return with_last_axes(function, name, value, (power.n, power.group.dim))
 
 
 class Power(Group):
-    """The product of `n` times the same group. Elements are its elements with an axis of length `n` in front.
+    """The product of `n` copies of a group. Elements are the group's elements with a leading axis of length `n`.
 
     >>> bodies = rbd.lie.Power(rbd.lie.SO3, 3)
     >>> print(bodies.dim, bodies.exp(jnp.zeros(9)).shape)
@@ -159,11 +159,11 @@ class Power(Group):
         return self.n * self.group.dim
 
     def rows(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch n k"]:
-        """The vectors of the components."""
+        """Returns the vectors of the components."""
         return x.reshape(*x.shape[:-1], self.n, self.group.dim)
 
     def flat(self, rows: Float[Array, "*batch n k"]) -> Float[Array, "*batch m"]:
-        """The vector with these components; the inverse of `rows`."""
+        """Returns the vector with these components; the inverse of `rows`."""
         return rows.reshape(*rows.shape[:-2], self.dim)
 
     def identity(self, dtype=None) -> Any:
@@ -222,7 +222,7 @@ class Power(Group):
 
 
 def _diagonal(blocks):
-    """The matrix with these along its diagonal."""
+    """Returns the block-diagonal matrix with these blocks."""
     widths = np.cumsum([0, *(block.shape[-1] for block in blocks)])
     pads = [(before, widths[-1] - after) for before, after in zip(widths, widths[1:])]
     rows = [jnp.pad(block, [(0, 0)] * (block.ndim - 1) + [pad]) for block, pad in zip(blocks, pads)]
@@ -230,7 +230,7 @@ def _diagonal(blocks):
 
 
 def _repeated(blocks):
-    """The matrix with the blocks `(..., n, a, a)` along its diagonal."""
+    """Returns the block-diagonal matrix with the blocks `(..., n, a, a)`."""
     *batch, n, size, _ = blocks.shape
     own = np.eye(n, dtype=bool)[:, None, :, None]
     grid = jnp.where(own, blocks[..., :, :, None, :], 0)

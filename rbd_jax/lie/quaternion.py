@@ -1,10 +1,9 @@
 """Rotations as quaternions: arrays `(w, x, y, z)`, scalar first.
 
-A unit quaternion `(cos(θ/2), sin(θ/2) a)` is the rotation by `θ` about the unit vector `a`; `q` and `-q` are
-the same one. Where a quaternion stands for a rotation it is normalized first, so its length does not matter.
-Rotations map coordinates of the moving frame to the fixed one, as `Transform.rotation` does. All functions
-broadcast over leading axes that are the same on all arguments. Here `q` and `-q` are one rotation; in the group
-`S3`, whose elements they are too, they are two elements.
+A unit quaternion `(cos(θ/2), sin(θ/2) a)` is the rotation by `θ` about the unit vector `a`. Functions that treat a quaternion
+as a rotation normalize it first, so its length does not matter. Rotations map coordinates of the moving frame to the fixed
+frame, as `Transform.rotation` does. All functions broadcast over leading axes, which must be the same for all arguments. Here
+`q` and `-q` are the same rotation; in the group `S3` they are two elements.
 """
 
 import jax
@@ -19,7 +18,7 @@ from ._series import arctan_ratio, stumpff
 
 @compiled
 def multiply(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """The product `a ∘ b`: the rotation `b`, then `a`, both about fixed axes. Nothing is normalized.
+    """Returns the product `a ∘ b`: the rotation `b`, then `a`, both about fixed axes. It does not normalize.
 
     >>> quarter = rbd.lie.quaternion.exp(jnp.array([0.0, 0.0, jnp.pi / 2]))
     >>> print(rbd.lie.quaternion.multiply(quarter, quarter))
@@ -32,7 +31,7 @@ def multiply(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[
 
 @compiled
 def conjugate(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """`(w, -x, -y, -z)`: the inverse rotation.
+    """Returns `(w, -x, -y, -z)`: the inverse rotation.
 
     >>> print(rbd.lie.quaternion.conjugate(jnp.array([0.6, 0.0, 0.0, 0.8])))
     [ 0.6  0.   0.  -0.8]
@@ -43,7 +42,7 @@ def conjugate(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
 
 @compiled
 def normalize(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """`q / |q|`. Zero, which is no rotation, becomes the identity, with derivative zero.
+    """Returns `q / |q|`. Zero, which is no rotation, becomes the identity, with derivative zero.
 
     >>> print(rbd.lie.quaternion.normalize(jnp.array([3.0, 0.0, 0.0, 4.0])), rbd.lie.quaternion.normalize(jnp.zeros(4)))
     [0.6 0.  0.  0.8] [1. 0. 0. 0.]
@@ -55,7 +54,7 @@ def normalize(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
 
 @compiled
 def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
-    """The vector part of `q ∘ (0, vector) ∘ q⁻¹`: a vector of the moving frame in the fixed one.
+    """Returns the vector part of `q ∘ (0, vector) ∘ q⁻¹`: a vector of the moving frame in the fixed frame.
 
     >>> quarter = jnp.array([1.0, 0.0, 0.0, 1.0])  # about z; any length will do
     >>> print(rbd.lie.quaternion.rotate(quarter, jnp.array([1.0, 0.0, 0.0])))
@@ -68,7 +67,7 @@ def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Flo
 
 @compiled
 def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
-    """The rotation matrix, the transpose of the book's E (eq. 4.12).
+    """Returns the rotation matrix, the transpose of the book's E (eq. 4.12).
 
     >>> print(rbd.lie.quaternion.to_matrix(jnp.array([1.0, 0.0, 0.0, 1.0])))
     [[ 0. -1.  0.]
@@ -88,10 +87,10 @@ def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
 
 @compiled
 def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"]:
-    """The unit quaternion of a rotation matrix, with the sign of `shortest`.
+    """Returns the unit quaternion of a rotation matrix, with the sign of `shortest`.
 
-    The entries of the matrix give all products `4 q_i q_j`. Their row with the largest diagonal entry, which
-    is at least 1, is `q` up to its length (Shepperd 1978): no rotation has a small divisor.
+    The entries of the matrix give all products `4 q_i q_j`. The row of these products with the largest diagonal entry, which
+    is at least 1, is `q` up to its length (Shepperd 1978), so no rotation has a small divisor.
 
     >>> print(rbd.lie.quaternion.from_matrix(jnp.diag(jnp.array([1.0, -1.0, -1.0]))))
     [0. 1. 0. 0.]
@@ -111,7 +110,7 @@ def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"
 
 @compiled
 def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """Of `q` and `-q` the one that turns by at most half a turn: its first nonzero entry is positive.
+    """Returns `q` or `-q`, with the first nonzero entry positive: a rotation by at most half a turn.
 
     >>> print(rbd.lie.quaternion.shortest(jnp.array([-0.6, 0.0, 0.0, 0.8])))
     [ 0.6  0.   0.  -0.8]
@@ -124,7 +123,7 @@ def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
 
 @compiled
 def exp(x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
-    """The unit quaternion `(cos(θ/2), sin(θ/2)/θ x)` of a rotation vector `x` of length `θ`.
+    """Returns the unit quaternion `(cos(θ/2), sin(θ/2)/θ x)` of a rotation vector `x` of length `θ`.
 
     >>> print(rbd.lie.quaternion.exp(jnp.array([jnp.pi / 2, 0.0, 0.0])))
     [0.707 0.707 0.    0.   ]
@@ -135,19 +134,19 @@ def exp(x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
 
 @compiled
 def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
-    """The shortest rotation vector, of length at most π. `q` and `-q` give the same.
+    """Returns the shortest rotation vector, of length at most π. `q` and `-q` give the same vector.
 
-    At half a turn exactly, where opposite vectors rotate alike, it is the one whose first entry that is not
-    zero is positive, and derivatives are those from the side on which that one is the shortest.
+    At exactly half a turn, opposite vectors are the same rotation. The result is the vector whose first nonzero entry is
+    positive, and derivatives are one-sided, from the side on which that vector is the shortest.
 
     >>> print(rbd.lie.quaternion.log(jnp.array([1.0, 1.0, 0.0, 0.0])))
     [1.571 0.    0.   ]
     """
     w, v = _split(shortest(normalize(q)))
     square = dot(v, v)[..., None]
-    # The vector is 2 arctan(|v|/w)/|v| v. The root of a unit quaternion lies along q + 1, so adding the
-    # length to w halves the angle. After three halvings, of which none is singular, a short series for the
-    # arc tangent is enough.
+    # The vector is 2 arctan(|v|/w)/|v| v. The square root of a unit quaternion lies along q + 1, so adding the
+    # length to w halves the angle. After three halvings, none of which is singular, a short series for the
+    # arctangent is accurate.
     for _ in range(3):
         w = w + jnp.sqrt(w * w + square)
     return 16 * arctan_ratio(square / (w * w)) / w * v
@@ -157,7 +156,7 @@ def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
 def from_axis_angle(
     axis: Float[Array, "*batch 3"], angle: Float[Array, "*batch"]
 ) -> Float[Array, "*batch 4"]:
-    """The rotation by `angle` (rad) about an axis of any length. About the zero axis it is the identity.
+    """Returns the rotation by `angle` (rad) about an axis of any length. About the zero axis it is the identity.
 
     >>> print(rbd.lie.quaternion.from_axis_angle(jnp.array([0.0, 0.0, 5.0]), jnp.array(jnp.pi)))
     [0. 0. 0. 1.]
@@ -169,7 +168,7 @@ def from_axis_angle(
 
 @compiled
 def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
-    """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame (book eq. 4.13). `q` is taken as it is.
+    """Returns `q̇ = ½ q ∘ (0, ω)`, with `ω` in the moving frame (book eq. 4.13). It does not normalize `q`.
 
     >>> print(rbd.lie.quaternion.derivative(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 2.0])))
     [0. 0. 0. 1.]
@@ -179,7 +178,7 @@ def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -
 
 @compiled
 def angular_velocity(q: Float[Array, "*batch 4"], rate: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
-    """The angular velocity in the moving frame, `2 q⁻¹ ∘ q̇`, of what `q` stands for while it changes at `rate`.
+    """Returns the angular velocity in the moving frame, `2 q⁻¹ ∘ q̇`, of the rotation `q` with the derivative `rate`.
 
     >>> q = jnp.array([1.0, 0.0, 0.0, 0.0])
     >>> print(rbd.lie.quaternion.angular_velocity(q, jnp.array([0.0, 0.0, 0.0, 1.0])))
@@ -190,7 +189,7 @@ def angular_velocity(q: Float[Array, "*batch 4"], rate: Float[Array, "*batch 4"]
 
 
 def random(key: PRNGKeyArray | Shaped[Array, "2"], dtype=None) -> Float[Array, "4"]:
-    """A unit quaternion, all rotations equally likely: the direction of a normal sample.
+    """Returns a unit quaternion, uniformly distributed over all rotations: the direction of a normal sample.
 
     >>> q = rbd.lie.quaternion.random(jax.random.key(0))
     >>> print(jnp.linalg.norm(q).round(3))
@@ -200,15 +199,15 @@ def random(key: PRNGKeyArray | Shaped[Array, "2"], dtype=None) -> Float[Array, "
 
 
 def _split(q):
-    """The scalar part, as an array of one entry, and the vector part."""
+    """Returns the scalar part, as an array of one entry, and the vector part."""
     return q[..., :1], q[..., 1:]
 
 
 def _unit(x):
-    """`x / |x|`, or zero at zero, and whether it is zero. Free of overflow and underflow at any scale."""
+    """Returns `x / |x|`, or zero at zero, and whether x is zero. It neither overflows nor underflows at any scale."""
     scale = stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
     null = scale == 0
-    # Scaling does not change the direction, so the scale counts as a constant.
+    # Scaling does not change the direction, so the scale is treated as a constant.
     x = x / jnp.where(null, 1, scale)
     length = jnp.sqrt(jnp.where(null, 1, dot(x, x)[..., None]))
     return jnp.where(null, 0, x / length), null

@@ -1,6 +1,6 @@
-"""The vectors of n numbers under addition, `Rn(n)`: elements and vectors are the same, and all maps are trivial.
+"""The vectors of n numbers under addition, `Rn(n)`: elements and algebra vectors are the same, and all maps are trivial.
 
-It is here to be a factor in products: the positions, strains or velocities beside the rotations. As a matrix, a
+It serves as a factor in products, for positions, strains or velocities beside rotations. As a matrix, a
 vector is a translation, `[[I, a], [0, 1]]`.
 """
 

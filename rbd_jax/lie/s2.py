@@ -1,9 +1,9 @@
 """The unit sphere S²: directions in space, as unit vectors, and its geometry as a surface in space.
 
-It is no group: where a group has one exponential map the sphere has one at every point. The maps are those of Gebhardt &
-Romero 2020 (§2.1), in the Stumpff functions `c_k(θ²)` of `_series.py`, so that they and all their derivatives are right
+It is not a group: a group has one exponential map, and the sphere has one at every point. The maps are those of Gebhardt &
+Romero 2020 (§2.1), written in the Stumpff functions `c_k(θ²)` of `_series.py`, so they and all their derivatives are accurate
 at zero length too. Vectors of the tangent plane at `d` are vectors of space perpendicular to `d`. All functions
-broadcast over leading axes that are the same on all arguments. Points are taken as they are: nothing is normalized.
+broadcast over leading axes, which must be the same for all arguments. Points are not normalized.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ class Sphere2(eqx.Module):
     def project(
         self, d: Float[Array, "*batch 3"], vector: Float[Array, "*batch 3"]
     ) -> Float[Array, "*batch 3"]:
-        """`(I - d dᵀ) v`, the part of a vector in the tangent plane at the unit vector `d`.
+        """Returns `(I - d dᵀ) v`, the part of a vector in the tangent plane at the unit vector `d`.
 
-        Of the rate `v̇` of a tangent vector along a curve `d(t)` it is the covariant derivative (eq. 5).
+        Applied to the rate `v̇` of a tangent vector along a curve `d(t)`, it gives the covariant derivative (eq. 5).
         """
         return vector - dot(d, vector)[..., None] * d
 
@@ -38,14 +38,14 @@ class Sphere2(eqx.Module):
         d: Float[Array, "3"],
         w: Float[Array, "3"],
     ) -> Float[Array, "3"]:
-        """`∇_w v = (I - d dᵀ) Dv·w`, of a tangent vector field `v(d)` along the tangent vector `w` (eq. 4)."""
+        """Returns `∇_w v = (I - d dᵀ) Dv·w` of a tangent vector field `v(d)` along the tangent vector `w` (eq. 4)."""
         return self.project(d, jax.jvp(field, (d,), (w,))[1])
 
     @compiled
     def exp(self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
-        """`cos|v| d + sin|v| v/|v|`: the end of the geodesic that leaves `d` with the velocity `v` (eq. 6).
+        """Returns `cos|v| d + sin|v| v/|v|`: the end of the geodesic that leaves `d` with the velocity `v` (eq. 6).
 
-        `d` must be of unit length and `v` perpendicular to it: only then is the result on the sphere.
+        `d` must have unit length and `v` must be perpendicular to it; otherwise the result is not on the sphere.
         """
         square = dot(v, v)[..., None]
         return stumpff(0, square) * d + stumpff(1, square) * v
@@ -54,27 +54,27 @@ class Sphere2(eqx.Module):
     def geodesic(
         self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"], s: Float[Array, "*batch"]
     ) -> Float[Array, "*batch 3"]:
-        """The point at `s` of the great circle that leaves `d` with the velocity `v` (eq. 9)."""
+        """Returns the point at `s` of the great circle that leaves `d` with the velocity `v` (eq. 9)."""
         return self.exp(d, s[..., None] * v)
 
     @compiled
     def log(self, d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
-        """The shortest tangent vector `v` at `d` with `exp(d, v) = e` (eq. 7).
+        """Returns the shortest tangent vector `v` at `d` with `exp(d, v) = e` (eq. 7).
 
-        Both points must be of unit length: of others the result is wrong, so normalize them first.
+        Both points must have unit length; otherwise the result is wrong, so normalize them first.
 
-        Its length is the angle between the two, at most π. Near the antipode it is right, though small changes of `e` change it
-        much: its derivatives grow as π divided by the distance. At the antipode itself, where all directions are
-        as short, it is π along the coordinate axis that is most across `d`, projected to the tangent plane;
-        derivatives there are those of that rule by `d`, and zero by `e`.
+        The length of `v` is the angle between the points, at most π. It is accurate near the antipode, but sensitive to `e`: its
+        derivatives grow as π divided by the distance. At the antipode, where all directions are equally
+        short, it is π along the coordinate axis most perpendicular to `d`, projected onto the tangent plane.
+        Derivatives there are those of this rule by `d`, and zero by `e`.
         """
         cosine = dot(d, e)[..., None]
         behind = cosine < 0
-        # The tangent part of e is also that of e - d or e + d, whichever is short and therefore keeps its digits.
+        # The tangent part of e equals that of e - d or e + d. The shorter of the two keeps its digits.
         sine = self.project(d, jnp.where(behind, e + d, e - d))
         square = dot(sine, sine)[..., None]
-        # The angle to d or -d, divided by its sine. Adding the length to the cosine halves an angle; after three halvings,
-        # none of which is singular, a short series is enough.
+        # The angle to d or -d, divided by its sine. Adding the length to the cosine halves the angle; after three halvings,
+        # none of which is singular, a short series is accurate.
         near = jnp.where(behind, -cosine, cosine)
         for _ in range(3):
             near = near + jnp.sqrt(near * near + square)
@@ -89,10 +89,10 @@ class Sphere2(eqx.Module):
     def transport(
         self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"], w: Float[Array, "*batch 3"]
     ) -> Float[Array, "*batch 3"]:
-        """The tangent vector `w` at `d` carried in parallel along the geodesic to `exp(d, v)` (eq. 10).
+        """Returns the tangent vector `w` at `d` after parallel transport along the geodesic to `exp(d, v)` (eq. 10).
 
-        `d` must be of unit length, and `v` and `w` perpendicular to it. What of `w` is across the geodesic stays;
-        what is along it turns with the geodesic. The formula of the paper is this with `v = log(d, e)`.
+        `d` must have unit length, and `v` and `w` must be perpendicular to it. The component of `w` across the geodesic does not
+        change; the component along it turns with the geodesic. The formula of the paper is this one with `v = log(d, e)`.
         """
         square = dot(v, v)[..., None]
         along = dot(v, w)[..., None]
@@ -102,10 +102,10 @@ class Sphere2(eqx.Module):
     def split(
         self, tensor: Float[Array, "*batch 3 3"], d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]
     ) -> tuple[Float[Array, "*batch 3 3"], Float[Array, "*batch 3 3"]]:
-        """The parts of a tensor from the tangent plane at `d` to that at `e`, and from `d` to `e` (eq. 13).
+        """Returns the parts of a tensor from the tangent plane at `d` to that at `e`, and from `d` to `e` (eq. 13).
 
-        Both points must be of unit length. A tensor splits from `d` to `e` where the two add up to it: where it
-        maps `d` along `e`, and vectors across `d` to vectors across `e`.
+        Both points must have unit length. The two parts add up to the tensor if it maps `d` along `e`, and vectors across `d` to
+        vectors across `e`.
         """
         one = jnp.broadcast_to(jnp.eye(3, dtype=tensor.dtype), tensor.shape)
         perpendicular = matmul(one - outer(e, e), matmul(tensor, one - outer(d, d)))
@@ -114,7 +114,7 @@ class Sphere2(eqx.Module):
 
 
 S2 = Sphere2()
-"""Directions: unit vectors. No group, but `exp`, `log` and the derivatives of them are there, at a point.
+"""Directions as unit vectors. Not a group, but it has `exp`, `log` and their derivatives at a point.
 
 >>> S2 = rbd.lie.S2
 >>> x, y = jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0])

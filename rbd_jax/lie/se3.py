@@ -1,14 +1,14 @@
-"""The motions of space, SE(3): `Transform`s and twists `[ω; v]`, angular part first.
+"""The rigid motions of space, SE(3): `Transform`s and twists `[ω; v]`, angular part first.
 
 A twist is a rotation vector with dual-number entries, `ω + ε v` with `ε² = 0`: its matrix `ad = [[ω×, 0],
-[v×, ω×]]` multiplies like `ω× + ε v×`. So each function of `ad` is the one of SO(3) with, as its lower left
-block, the derivative of that along `v` (the principle of transference; written out, that block of the left
-Jacobian is the `Q` of Barfoot 2017). Differentiating the maps of SO(3) is therefore all there is to do, and
-it loses no digits near zero.
+[v×, ω×]]` multiplies like `ω× + ε v×`. So each function of `ad` is the SO(3) function with, as its lower left
+block, its derivative along `v` (the principle of transference; written out, that block of the left
+Jacobian is the `Q` of Barfoot 2017). The code therefore only differentiates the maps of SO(3), which is accurate
+near zero.
 
-The Cayley map is the one of the 4x4 matrices (Kobilarov & Marsden 2011), not of the 6x6 matrices `ad`, to which the
-principle would lead. Both turn alike, but only the first leaves `v` along the axis as it is: a screw motion keeps
-its advance, and a constant twist moves a slider on its guide by `v` exactly.
+The Cayley map is defined by the 4x4 matrices (Kobilarov & Marsden 2011), not by the 6x6 matrices `ad` as the
+principle would suggest. Both have the same rotation, but only the first preserves the component of `v` along the axis: a screw
+motion keeps its advance, and a constant twist moves a slider on its guide by exactly `v`.
 """
 
 import jax
@@ -45,7 +45,7 @@ class SpecialEuclidean3(Group):
         return a.inverse()
 
     def exp(self, x: Float[Array, "*batch 6"]) -> Transform:
-        """The screw motion with rotation `exp(ω)` and position `dexp_left(ω) v`, both of SO(3).
+        """Returns the screw motion with rotation `exp(ω)` and position `dexp_left(ω) v`, both of SO(3).
 
         Müller & Terze 2013 eq. 8; Sueda eq. 1.10.
         """
@@ -53,7 +53,7 @@ class SpecialEuclidean3(Group):
         return Transform(SO3.exp(angular), matvec(SO3.dexp_left(angular), linear))
 
     def log(self, g: Transform) -> Float[Array, "*batch 6"]:
-        """The twist of the screw motion with the smallest angle; at half a turn the choice is SO(3)'s."""
+        """Returns the twist of the screw motion with the smallest angle; at half a turn SO(3) makes the choice."""
         angular = SO3.log(g.rotation)
         return jnp.concatenate([angular, matvec(SO3.dexp_left_inverse(angular), g.position)], axis=-1)
 
@@ -88,7 +88,7 @@ class SpecialEuclidean3(Group):
         return _dual(SO3.dexp_left_inverse, x)
 
     def cayley(self, x: Float[Array, "*batch 6"]) -> Transform:
-        """Rotation `R`, the Cayley map of `ω`, and position `(I - ω×/2)⁻¹ v = (v + R v)/2`."""
+        """Returns the rotation `R`, the Cayley map of `ω`, and the position `(I - ω×/2)⁻¹ v = (v + R v)/2`."""
         rotation, linear = SO3.cayley(x[..., :3]), x[..., 3:]
         return Transform(rotation, (linear + matvec(rotation, linear)) / 2)
 
@@ -110,7 +110,7 @@ class SpecialEuclidean3(Group):
 
 
 def _dual(function, x):
-    """A function of SO(3) at a twist: `[[f, 0], [f', f]]` with `f'` the derivative of `f(ω)` along `v`."""
+    """Returns a function of SO(3) at a twist: `[[f, 0], [f', f]]` with `f'` the derivative of `f(ω)` along `v`."""
     value, slope = jax.jvp(function, (x[..., :3],), (x[..., 3:],))
     return blocks(value, jnp.zeros_like(value), slope, value)
 

@@ -2,9 +2,9 @@
 
 All maps are polynomials `I + α ω× + β ω×²` whose coefficients are functions of `|ω|²`. In the Stumpff
 functions `c_k` of `_series.py`, `exp` has `c_1` and `c_2` (Rodrigues; Müller & Terze 2013 eq. 9, which
-misprints the second: it is `(1 - cos|ω|)/|ω|²`) and its left Jacobian has `c_2` and `c_3`. Those of the Cayley
-map are rational. The inverses of both maps go through the quaternion, which near half a turn, unlike the trace,
-still tells the angle.
+misprints the second: it is `(1 - cos|ω|)/|ω|²`) and its left Jacobian has `c_2` and `c_3`. The coefficients of the Cayley
+map are rational. The inverses of both maps use the quaternion, which unlike the trace determines the angle accurately near
+half a turn.
 """
 
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from .group import Group
 
 
 class RotationVectors(Group):
-    """What groups share whose vectors are rotation vectors `ω` in rad: what depends on the algebra alone."""
+    """The part that groups with rotation vectors `ω` (rad) share: everything that depends only on the algebra."""
 
     @property
     def dim(self) -> int:
@@ -35,10 +35,9 @@ class RotationVectors(Group):
         return _polynomial(x, stumpff(2, square), stumpff(3, square))
 
     def dexp_left_inverse(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
-        """`I - ω×/2 + β ω×²` with `β = (1 - (θ/2) cot(θ/2))/θ²`; infinite at whole turns, where `dexp` is
-        singular.
+        """`I - ω×/2 + β ω×²` with `β = (1 - (θ/2) cot(θ/2))/θ²`; infinite at full turns, where `dexp` is singular.
 
-        With `h = (θ/2)²` that is `β = (c_2(h) - c_3(h)) / (4 c_1(h))`, without a small divisor.
+        With `h = (θ/2)²` this is `β = (c_2(h) - c_3(h)) / (4 c_1(h))`, without a small divisor.
         """
         half = dot(x, x) / 4
         second = (stumpff(2, half) - stumpff(3, half)) / (4 * stumpff(1, half))
@@ -71,7 +70,7 @@ class SpecialOrthogonal3(RotationVectors):
         return _polynomial(x, stumpff(1, square), stumpff(2, square))
 
     def log(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
-        """The shortest rotation vector. At half a turn, where two are, the choice is `quaternion.log`'s."""
+        """Returns the shortest rotation vector. At half a turn there are two, and `quaternion.log` makes the choice."""
         return quaternion.log(quaternion.from_matrix(g))
 
     def matrix(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
@@ -92,7 +91,7 @@ class SpecialOrthogonal3(RotationVectors):
         return _polynomial(x, first, first / 2)
 
     def cayley_inverse(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
-        """The vector of length `2 tan(θ/2)`, as accurate near half a turn as the matrix tells the angle."""
+        """Returns the vector of length `2 tan(θ/2)`; near half a turn as accurate as the angle in the matrix."""
         q = quaternion.from_matrix(g)
         return 2 * q[..., 1:] / q[..., :1]
 
@@ -108,7 +107,7 @@ class SpecialOrthogonal3(RotationVectors):
 
 
 def _polynomial(x, first, second):
-    """`I + first x× + second x×²`. The square of the cross product matrix is `x xᵀ - |x|² I`."""
+    """Returns `I + first x× + second x×²`. The square of the cross product matrix is `x xᵀ - |x|² I`."""
     first, second, square = (scalar[..., None, None] for scalar in (first, second, dot(x, x)))
     hat = skew(x)
     one = identity_like(hat)

@@ -1,8 +1,8 @@
 """Rotations and translations side by side, SO(3) x R³: `Transform`s whose two parts do not act on each other.
 
-It has the elements of SE(3) and another product: positions add up whatever the rotation is. Its velocities are the
-rotation vector and the rate of the position, both plain (Müller & Terze 2013 eqs. 16 to 24). A scheme on it moves
-a body's reference point along a straight line, where one on SE(3) moves it along a screw.
+It has the elements of SE(3) and another product: positions add regardless of the rotation. Its velocities are the
+rotation vector and the rate of the position (Müller & Terze 2013 eqs. 16 to 24). A scheme on this group moves
+a body's reference point along a straight line, where a scheme on SE(3) moves it along a screw.
 """
 
 from collections.abc import Iterable

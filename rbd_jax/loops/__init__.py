@@ -1,27 +1,28 @@
-"""What ties bodies and coordinates together beyond the tree: the families of constraints (book §8.3).
+"""Constraint types: equations between bodies and coordinates beyond the tree (book §8.3).
 
-Each is a few equations between frames, and knows nothing of a model. What follows of them is in the room `constraints`.
+Each type consists of a few equations between frames and is independent of a model. The package `constraints` has the dynamics
+under constraints.
 
-- `Weld`: two frames stay on each other
-- `Connect`: two points stay on each other
+- `Weld`: two frames coincide
+- `Connect`: two points coincide
 - `HingeLoop`: the loop of a planar mechanism closed in its plane: two rows
 - `LoopJoint`: any joint, closing a loop
-- `Distance`: two points stay a length apart
-- `PointOnLine`: a point stays on a line
-- `PointOnPlane`: a point stays on a plane
-- `PointOnCurve`: a point stays on a curve
-- `PointOnSurface`: a point stays on a surface
+- `Distance`: two points at a fixed distance
+- `PointOnLine`: a point on a line
+- `PointOnPlane`: a point on a plane
+- `PointOnCurve`: a point on a curve
+- `PointOnSurface`: a point on a surface
 - `CoordinateCoupling`: an equation between coordinates of joints
-- `PrescribedCoordinate`: a coordinate follows a function of time
-- `RollingSphere`: a sphere rolls on a plane
-- `RollingDisk`: a disk or a wheel rolls on a plane
-- `KnifeEdge`: an edge does not move sideways
-- `Skate`: a blade glides on a plane and does not move sideways
-- `Implicit`: a function of frames and coordinates vanishes
-- `ImplicitRate`: a function of how they move vanishes
-- `RelativeConstraint`: what constraints between two frames inherit from
-- `NonholonomicConstraint`: what constraints on how two frames move inherit from
-- `Constraint`: what every constraint inherits from
+- `PrescribedCoordinate`: a coordinate that follows a function of time
+- `RollingSphere`: a sphere that rolls on a plane
+- `RollingDisk`: a disk or a wheel that rolls on a plane
+- `KnifeEdge`: an edge that does not move sideways
+- `Skate`: a blade that glides on a plane and does not move sideways
+- `Implicit`: a function of frames and coordinates that vanishes
+- `ImplicitRate`: a function of velocities that vanishes
+- `RelativeConstraint`: base class of constraints between two frames
+- `NonholonomicConstraint`: base class of constraints on the relative velocity of two frames
+- `Constraint`: base class of all constraints
 """
 
 __all__ = [

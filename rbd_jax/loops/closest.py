@@ -1,7 +1,7 @@
-"""The configuration of a joint that fits best, for joints that offer nothing but their protocol.
+"""The best-fitting configuration of a joint, for joints with only the `Joint` protocol.
 
-Among many configurations some starts are chosen, from which damped Gauss–Newton steps lead on, and what fits best is taken. The
-result is a smooth function of what it is to fit: its derivatives are those of the equation it solves.
+The search selects starts among many configurations, runs damped Gauss–Newton steps from each, and takes the best fit. The
+result is a smooth function of the placement: its derivatives are those of the equation that it solves.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurfa
 from ..spatial.transform import Transform
 
 
-#: Configurations among which starts are chosen: drawn over the joint's range, always the same. The nearest of them may lie
-#: beyond a ridge, so several are gone on from.
+#: Number of candidate configurations, drawn over the joint's range with a fixed seed, and number of starts among them. The
+#: nearest candidate may converge to a local minimum, so the search continues from several.
 DRAWN = 64
 STARTS = 8
-#: Steps of the search, and those that end it.
+#: Number of steps of the search, and of final Newton steps.
 STEPS = 10
 NEWTON_STEPS = 3
 
-#: Joints whose configurations do not count turns. (In general that is found out; but splines are long to evaluate.)
+#: Joints whose configurations do not count turns. (The general test would detect this, but splines are expensive to evaluate.)
 TURNLESS = (Free, Prismatic, Spherical, SplineCurve, SplineSurface, Translational)
 
-#: How far a joint in a configuration is from a placement, d, and the directions A in which its motion changes that: the
-#: derivative of d along the tangent space, up to the sign and to what vanishes with d. And the square of the distance that a
-#: start is chosen by; |d| itself may be zero elsewhere too.
+#: The difference d between a joint in a configuration and a placement, and the directions A in which the joint's motion
+#: changes it: the derivative of d along the tangent space, up to the sign and to terms that vanish with d. Third, the squared
+#: distance that selects the starts; |d| may be zero at other placements too.
 Off = Callable[
     [Joint, Float[Array, "nq"], Transform], tuple[Float[Array, "m"], Float[Array, "m nv"], Float[Array, ""]]
 ]
@@ -42,9 +42,9 @@ Off = Callable[
 
 @partial(custom_jvp, nondiff_argnums=(0,))
 def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
-    """The configuration q with `Aᵀ d = 0`; where there are several, the one nearest is looked for.
+    """Returns the configuration q with `Aᵀ d = 0`; if there are several, the search aims at the nearest.
 
-    Where the displacement tells the number of whole turns, as along a screw, it is found; else turns are in (-π, π].
+    If the displacement determines the number of full turns, as along a screw, it is included; otherwise turns are in (-π, π].
     """
     dtype = relative.position.dtype
 
@@ -68,7 +68,7 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
     search = lambda q: lax.fori_loop(0, STEPS, improve, (q, jnp.asarray(1e-3, dtype)))[0]
     ends = jax.vmap(search)(starts)
     near = ends[jnp.argmin(far(ends))]
-    # The least d is not quite where `Aᵀ d = 0` if d is not zero, and the derivatives are those of the latter.
+    # The minimum of d is not exactly where `Aᵀ d = 0` if d is not zero, and the derivatives are those of the latter.
     found = lax.fori_loop(
         0, NEWTON_STEPS, lambda _, q: joint.integrate(q, _newton(off, joint, relative, q)), near
     )
@@ -76,9 +76,9 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
 
 
 def _whole_turns(joint, relative, q):
-    """q after as many whole turns as lead nearest to the placement, or into (-π, π] where a turn leads back.
+    """Returns q plus the number of full turns that leads nearest to the placement, or into (-π, π] if turns have no effect.
 
-    After a whole turn about a degree of freedom the joint has the same rotation; every further one adds the same displacement.
+    After a full turn about a degree of freedom the joint has the same rotation; every further turn adds the same displacement.
     """
     tolerance = 1000 * jnp.finfo(q.dtype).eps
 
@@ -98,16 +98,16 @@ def _whole_turns(joint, relative, q):
 
 
 def _equation(off, joint, relative, q, step):
-    """`Aᵀ d` a step away from q."""
+    """Returns `Aᵀ d` a step away from q."""
     d, directions, _ = off(joint, joint.integrate(q, step), relative)
     return vecmat(d, directions)
 
 
 def _newton(off, joint, relative, q, moved=None):
-    """What undoes a change of `Aᵀ d` at q: that to zero, unless it is given."""
+    """Returns the step that cancels a change of `Aᵀ d` at q; the default is a step to zero."""
     still = jnp.zeros(joint.nv, q.dtype)
     curvature = jax.jacfwd(lambda step: _equation(off, joint, relative, q, step))(still)
-    # Where the joint is singular its own motion is not determined. The ridge keeps it finite there.
+    # At a singularity the joint's motion is not determined. The ridge keeps the step finite.
     ridge = 100 * jnp.finfo(q.dtype).eps * jnp.trace(curvature) * identity_like(curvature)
     moved = _equation(off, joint, relative, q, still) if moved is None else moved
     return -jnp.linalg.solve(curvature + ridge, moved)
@@ -118,7 +118,7 @@ def _rule(off, primals, tangents):
     q = closest(off, joint, relative)
     still = jnp.zeros(joint.nv, q.dtype)
 
-    # Of the joint's numbers hardly ever one changes, and to differentiate a spline by all of its own is long work.
+    # Usually few of the joint's parameters change, and differentiating a spline by all its parameters is slow.
     leaves, structure = jax.tree.flatten(primals)
     changes = jax.tree.leaves(tangents, is_leaf=_is_zero)
     moving = [i for i, change in enumerate(changes) if not _is_zero(change)]

@@ -1,10 +1,10 @@
-"""A point of one body on a point of another: a ball joint without a tree."""
+"""A point of one body on a point of another: a ball joint that closes a loop."""
 
 from .relative import RelativeConstraint
 
 
 class Connect(RelativeConstraint):
-    """`point_b` of `body_b` stays on `point_a` of `body_a`. The residual is the way to it, in the world's axes.
+    """`point_b` of `body_b` coincides with `point_a` of `body_a`. The residual is their difference, in the world's axes.
 
     >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), pin)

@@ -1,4 +1,4 @@
-"""What a constraint is: equations between frames on bodies and coordinates of joints."""
+"""Base class of constraints: equations between frames on bodies and coordinates of joints."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..spatial.transform import Transform
 class Constraint(Attached):
     """`rows` equations `residual = 0` between frames on some bodies and the coordinates of some joints.
 
-    A new family sets `bodies`, `frames` and `joints`, and implements `rows` and `residual`. The rates of the residual come by
+    A new type sets `bodies`, `frames` and `joints`, and implements `rows` and `residual`. The rates of the residual follow by
     automatic differentiation along the motion of the frames.
 
-    - `bodies`: the names of the bodies, or "world".
-    - `frames`: a frame on each of them, (k,).
-    - `joints`: the names of joints with one degree of freedom.
+    - `bodies`: The names of the bodies, or "world".
+    - `frames`: A frame on each of them, (k,).
+    - `joints`: The names of joints with one degree of freedom.
 
-    One that is `rheonomic` has a `time`.
+    A `rheonomic` constraint also has a `time`.
 
     >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
     >>> print(isinstance(pin, rbd.constraints.Constraint), pin.rows, pin.bodies)
@@ -39,7 +39,7 @@ class Constraint(Attached):
 
     role = "constraint"
 
-    if TYPE_CHECKING:  # a family may give a plain number, which is no error
+    if TYPE_CHECKING:  # a subclass may use a plain number, which is not an error
         rows: ClassVar[int]
     else:
 
@@ -54,9 +54,9 @@ class Constraint(Attached):
 
         @property
         def angles(self) -> tuple[bool, ...]:
-            """Which of the equations are of angles (or of coordinates of joints); the others are of lengths.
+            """A flag per equation: True for an angle or a joint coordinate, False for a length.
 
-            By default all are of lengths, or of coordinates where it is on no body.
+            By default all equations are of lengths, or of coordinates if the constraint has no bodies.
             """
             return (not self.bodies,) * self.rows
 
@@ -66,28 +66,33 @@ class Constraint(Attached):
 
         @property
         def holonomic(self) -> tuple[bool, ...]:
-            """Which of the equations hold positions. The others hold velocities alone, by `rate`; their residual is zero.
+            """A flag per equation: True for a position constraint, False for a constraint on velocities alone.
 
-            By default all hold positions.
+            Velocity constraints are given by `rate` and have a residual of zero. By default all are position constraints.
             """
             return (True,) * self.rows
 
     @abc.abstractmethod
     def residual(self, placements: Transform, coordinates: Float[Array, "j"]) -> Float[Array, "rows"]:
-        """How much the equations are broken; zero for those that hold velocities alone.
+        """Returns the residual of the equations; zero for constraints on velocities alone.
 
-        **Arguments**
-
-        - `placements`: of the frames, in the world's axes, from an origin that must not matter.
-        - `coordinates`: of the joints.
+        Args:
+          placements: The frames, in the world's axes, from an origin that must not matter.
+          coordinates: The coordinates of the joints.
         """
 
     def rate(
         self, placements: Transform, coordinates, twists: Float[Array, "k 6"], speeds: Float[Array, "j"]
     ) -> Float[Array, "rows"]:
-        """The rate of the residual, while the frames move at `twists`, each in its own axes, and the coordinates at `speeds`.
+        """Returns the rate of the residual; for velocity constraints, the expression that vanishes.
 
-        Of equations that hold velocities alone, what vanishes: linear in the velocities, or that and a constant.
+        The expression must be linear or affine in the velocities.
+
+        Args:
+          placements: The frames, as for `residual`.
+          coordinates: The coordinates of the joints.
+          twists: The velocities of the frames, each in its own axes.
+          speeds: The rates of the coordinates.
         """
         moving = moving_frames(placements, twists)
         if not self.rheonomic:
@@ -100,13 +105,13 @@ class Constraint(Attached):
         return jax.jvp(at, (time, placements, coordinates), (jnp.ones_like(time), moving, speeds))[1]
 
     def jacobian(self, placements: Transform, coordinates) -> tuple[Array, Array]:
-        """The derivatives of `rate` by `twists`, (rows, k, 6), and by `speeds`, (rows, j)."""
+        """Returns the derivatives of `rate` by `twists`, (rows, k, 6), and by `speeds`, (rows, j)."""
         still = jnp.zeros((placements.position.shape[0], 6), placements.position.dtype)
         rates = jax.jacfwd(lambda *motion: self.rate(placements, coordinates, *motion), (0, 1))
         return rates(still, jnp.zeros_like(coordinates))
 
     def bias(self, placements: Transform, coordinates, twists, speeds, accelerations) -> Float[Array, "rows"]:
-        """The rate of `rate` with the twists changing at `accelerations`, and the speeds not at all."""
+        """Returns the rate of `rate` for twists that change at `accelerations` and constant speeds."""
         moving, still = moving_frames(placements, twists), jnp.zeros_like(speeds)
         motion, change = (placements, coordinates, twists, speeds), (moving, speeds, accelerations, still)
         if not self.rheonomic:
@@ -127,6 +132,6 @@ class Constraint(Attached):
 
 
 def moving_frames(placements: Transform, twists) -> Transform:
-    """The rates of rotations and positions of frames that move at `twists`, in their own axes."""
+    """Returns the rates of rotations and positions of frames that move at `twists`, in their own axes."""
     turning = matmul(placements.rotation, skew(twists[..., :3]))
     return Transform(turning, matvec(placements.rotation, twists[..., 3:]))

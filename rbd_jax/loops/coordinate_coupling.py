@@ -1,4 +1,4 @@
-"""Coordinates of joints tied to each other: gears, differentials, mimics (book §9.6)."""
+"""Couplings of joint coordinates: gears, differentials, mimics (book §9.6)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .constraint import Constraint
 class CoordinateCoupling(Constraint):
     """`Σ_j p_j(q_j) = 0`, with a polynomial for each joint.
 
-    `polynomials` maps the name of a joint to its coefficients, the constant one first: `{"b": (0, 1), "a": (-0.1, -2)}` lets
-    joint b follow joint a as `q_b = 0.1 + 2 q_a`. The joints have one degree of freedom each.
+    `polynomials` maps the name of a joint to its coefficients, starting with the constant: `{"b": (0, 1), "a": (-0.1, -2)}`
+    makes joint b follow joint a as `q_b = 0.1 + 2 q_a`. Each joint must have one degree of freedom.
 
     >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (-0.1, -2.0)})  # elbow = 0.1 + 2 shoulder
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)

@@ -1,7 +1,7 @@
 """The loop of a planar mechanism closed in its plane (Sueda eqs. 2.93 to 2.97; book §8.10).
 
-In a mechanism that moves in a plane anyway, three of the five rows of a hinge say what is so already. These two rows are
-those that are left, so that the constraints are independent.
+In a mechanism that moves in a plane, three of the five rows of a hinge hold already. These two rows are the remaining
+ones, so the constraints are independent.
 """
 
 import numpy as np
@@ -12,17 +12,17 @@ from ..joints import Revolute
 from .relative import RelativeConstraint, across
 
 
-#: Axes are parallel where the cosine of the angle between them is as near to one.
+#: Axes count as parallel if the cosine of the angle between them is this close to one.
 PARALLEL = 1e-4
 
 
 class HingeLoop(RelativeConstraint):
-    """The origins of `frame_a` and `frame_b` meet in the plane across `axis`, which is given in `frame_a`; z by default.
+    """The origins of `frame_a` and `frame_b` coincide in the plane across `axis`, which is given in `frame_a`; z by default.
 
-    It is for mechanisms whose bodies all move in planes across this axis. In one that lies in another plane its rows leave the
-    loop open in that plane: the `mobility` is too large by one. Give the axis about which the mechanism's hinges turn, or take a
-    `LoopJoint` with a `Revolute`, which has all five rows. Hinges that are parallel to each other and not to the axis are told
-    in a `ModelWarning`.
+    It is for mechanisms whose bodies all move in planes across this axis. In a mechanism of another plane its rows leave the
+    loop open in that plane: the `mobility` is too large by one. Pass the axis of the mechanism's hinges, or use a
+    `LoopJoint` with a `Revolute`, which has all five rows. A `ModelWarning` reports hinges that are parallel to each other but
+    not to the axis.
 
     >>> frame = rbd.Transform.from_position
     >>> hinge = rbd.constraints.HingeLoop(

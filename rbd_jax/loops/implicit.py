@@ -1,6 +1,6 @@
 """Constraints given as functions: `φ(q) = 0` or `φ(q, t) = 0`, and equations in velocities (book eqs. 3.11, 3.29, 3.30).
 
-The general form, of which the families are cases: between frames on any number of bodies, and on coordinates of joints.
+This is the general form of all constraint types: between frames on any number of bodies, and on coordinates of joints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .relative import frame_on
 
 
 class _Given(Constraint):
-    """A function, where it is attached, and the time that it is asked at."""
+    """A function, the bodies and joints that it is attached to, and the time at which it is evaluated."""
 
     function: Callable
     time: Float[Array, ""]
@@ -55,7 +55,7 @@ class _Given(Constraint):
         stack = lambda *leaves: jnp.stack([leaf.astype(dtype) for leaf in leaves])
         self.bodies, self.joints = tuple(ends), tuple(joints)
         self.frames = jax.tree.map(stack, *frames) if frames else no_frames()
-        # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+        # A bare function is a leaf that is not an array. In a Partial it is part of the structure instead.
         self.function = jax.tree_util.Partial(function) if jax.tree_util.all_leaves([function]) else function
         self.timed, self.time = bool(timed), number(kind, "time", time, dtype=dtype)
         shape = jnp.shape(jax.eval_shape(lambda *given: self._asked(*given), *self._sample()))
@@ -75,7 +75,7 @@ class _Given(Constraint):
         return self.function(*given, self.time) if self.timed else self.function(*given)
 
     def _sample(self):
-        """Placements and coordinates of no particular kind, and velocities."""
+        """Returns random placements, coordinates and velocities."""
         rng, dtype = np.random.default_rng(0), self.time.dtype
         draw = lambda *shape: jnp.asarray(rng.uniform(-1, 1, shape), dtype)
         turns = jax.vmap(SO3.exp)(draw(len(self.bodies), 3))
@@ -101,17 +101,17 @@ class _Given(Constraint):
 class Implicit(_Given):
     """`function(placements, coordinates) = 0`, or with `timed` `function(placements, coordinates, time) = 0`.
 
-    **Arguments**
+    - `function`: A function, differentiable twice, that returns an array with a number for each equation. It may be a PyTree
+      (an `equinox.Module` with `__call__`), whose arrays are then parameters. `placements` are the frames in the world's axes,
+      (k,), from an origin that must not matter; `coordinates` are those of the joints.
+    - `bodies`: Names of bodies, or a mapping from names to a frame on each: a `Transform`, a point, or None for the body's own
+      frame. "world" is a valid name. For joints of several degrees of freedom, use the frames of their bodies.
+    - `joints`: Names of joints with one degree of freedom.
+    - `angles`: A flag per equation, True for angles, which selects tolerances. By default no equation is of an angle, or all
+      are if there are no bodies.
+    - `timed`: If True, the function takes the time as its last argument.
 
-    - `function`: differentiable twice; returns an array with a number for each equation. It may be a PyTree (an `equinox.Module`
-      with `__call__`), whose arrays are parameters like any other. `placements` are of the frames in the world's axes, (k,),
-      from an origin that must not matter; `coordinates` are of the joints.
-    - `bodies`: names of bodies, or a mapping from them to a frame on each: a `Transform`, a point, or None for the body's own.
-      "world" is one of them. What joints of several degrees of freedom do is seen in the frames of their bodies.
-    - `joints`: names of joints with one degree of freedom.
-    - `angles`: which of the equations are of angles, for tolerances; by default none, or all where it is on no body.
-
-    A string around two pegs on bodies, that ends in the world, is taut:
+    Example: a taut string that runs over two pegs on bodies and ends in the world:
 
     >>> def taut(placements, coordinates):
     ...     way = placements.position[1:] - placements.position[:-1]
@@ -132,13 +132,13 @@ class Implicit(_Given):
 
 
 class ImplicitRate(_Given):
-    """`function(placements, coordinates, twists, speeds) = 0`, linear in twists and speeds, or that and a constant.
+    """`function(placements, coordinates, twists, speeds) = 0`, linear or affine in twists and speeds.
 
-    For constraints on velocities that no constraint on positions amounts to. The arguments are those of `Implicit`, and with
-    `timed` the function takes the time last. `twists` are of the frames, each `[ω; v]` in the frame's own axes, (k, 6), and
-    `speeds` those of the joints.
+    It is for constraints on velocities that no position constraint implies. The arguments are those of `Implicit`; with
+    `timed` the function takes the time last. `twists` are those of the frames, each `[ω; v]` in the frame's own axes, (k, 6),
+    and `speeds` those of the joints.
 
-    A shaft that a friction wheel drives, the slower the farther out it runs:
+    Example: a friction wheel drives a shaft, with a speed that depends on its radius:
 
     >>> def driven(placements, coordinates, twists, speeds):
     ...     return (0.1 + coordinates[:1]) * speeds[1:2] - 0.05 * speeds[2:3]

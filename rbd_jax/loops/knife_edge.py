@@ -1,4 +1,4 @@
-"""Edges that go where they point and not sideways: keels, blades, wheels without rolling (book §3.4)."""
+"""Edges that move along their heading and not sideways: keels, blades, wheels without rolling (book §3.4)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .nonholonomic import NonholonomicConstraint
 
 
 class KnifeEdge(NonholonomicConstraint):
-    """`point_b` of `body_b` does not move along the direction `across`, which is in body b's axes, as seen from `body_a`.
+    """`point_b` of `body_b` does not move along `across`, a direction in body b's axes, relative to `body_a`.
 
-    One row, of velocities. In the plane it is the wheel or the blade of a sleigh; in space a keel or a fin.
+    One row, a velocity constraint. In the plane it models the wheel or the blade of a sleigh; in space a keel or a fin.
 
     >>> builder = rbd.ModelBuilder()
     >>> sleigh = builder.add_body("sleigh", joint=rbd.joints.Planar(), inertia=rbd.Inertia.box(1.0, (0.4, 0.2, 0.1)))
@@ -37,8 +37,8 @@ class KnifeEdge(NonholonomicConstraint):
 class Skate(NonholonomicConstraint):
     """`point_b` of `body_b` glides on a plane of `body_a`, along the `heading` of its blade and not sideways.
 
-    The plane passes through `point_a` with the `normal`, in body a's axes; the heading is in body b's. Two rows: that the point
-    stays on the plane, and that it does not move there at right angles to the heading. The blade may lean and pitch.
+    The plane passes through `point_a` with the `normal`, in body a's axes; the heading is in body b's axes. Two rows: the
+    point stays on the plane, and it does not move at right angles to the heading. The blade may lean and pitch.
 
     >>> builder = rbd.ModelBuilder()
     >>> skater = builder.add_body("skater", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(1.0, (0.4, 0.2, 0.1)))
@@ -66,6 +66,6 @@ class Skate(NonholonomicConstraint):
     def slip(self, relative, twist):
         across = cross(self.normal, matvec(relative.rotation, self.heading))
         square = dot(across, across)
-        level = square > jnp.finfo(square.dtype).tiny  # a blade that stands on its tip goes anywhere
+        level = square > jnp.finfo(square.dtype).tiny  # a blade that stands on its tip moves freely
         across = jnp.where(level, across / jnp.sqrt(jnp.where(level, square, 1)), 0)
         return jnp.stack([dot(twist[3:], self.normal), dot(twist[3:], across)])

@@ -1,8 +1,8 @@
 """Loop joints: any joint, closing a loop (book §8.2, §8.3).
 
-The constraint is that the relative placement of two frames is one that the joint can produce. Of the joints of table 4.1 the
-residual is known (table 8.1, with the sine of an angle replaced by the angle where all rotation is fixed). Of any other
-joint the closest configuration is found, and the residual is what then remains, in the directions in which the joint
+The constraint requires a relative placement of two frames that the joint can produce. For the joints of table 4.1 the
+residual is known (table 8.1, with the sine of an angle replaced by the angle if all rotation is fixed). For any other
+joint the closest configuration is computed, and the residual is the remaining difference in the directions in which the joint
 does not move.
 """
 
@@ -24,7 +24,7 @@ from .relative import RelativeConstraint, across, along_turn, misplaced, tilt
 
 
 class LoopJoint(RelativeConstraint):
-    """`frame_b` of `body_b` moves against `frame_a` of `body_a` as `joint` lets it: `6 - nv` rows.
+    """`frame_b` of `body_b` moves relative to `frame_a` of `body_a` as `joint` allows: `6 - nv` rows.
 
     `frame_a` is the joint's predecessor, `frame_b` its successor. The joint has no coordinates in the model.
 
@@ -72,17 +72,18 @@ class LoopJoint(RelativeConstraint):
         return deviation(self.joint, relative)
 
     def configuration(self, relative: Transform) -> Float[Array, "nq"]:
-        """The coordinates of the joint where its successor is placed so in its predecessor; those nearest where it cannot be."""
+        """Returns the coordinates of the joint for this placement of its successor; the nearest if none matches."""
         if self.joint.nv == 0:
             return self.joint.neutral().astype(relative.position.dtype)
         return closest(off_joint, self.joint, relative)
 
     def active_forces(self, relative: Transform) -> Float[Array, "6 nv"]:
-        """`T_a`, the wrenches on the successor, in its frame, that are unit forces along the joint: `T_aᵀ S = 1` (eq. 3.35).
+        """Returns `T_a`, the wrenches on the successor, in its frame, that are unit forces along the joint: `T_aᵀ S = 1` (eq.
+        3.35).
 
-        Of all that are, `S (Sᵀ S)⁻¹`. Another choice would change what the joint bears, and nothing of the motion.
+        The choice is `S (Sᵀ S)⁻¹`. Another choice would change the bearing forces of the joint, but not the motion.
         """
-        # Where S is the same everywhere the coordinates, which have to be looked for, do not matter.
+        # If S is constant, the coordinates, which require a search, do not matter.
         known = isinstance(self.joint, ConstantSubspaceJoint)
         at = self.joint.neutral().astype(relative.position.dtype) if known else self.configuration(relative)
         subspace = self.joint.motion_subspace(at)
@@ -103,8 +104,8 @@ MEETING = (
     joints.Universal,
 )
 
-#: The rows that are of angles: of a joint that leaves nothing free the first three, and of the others these. Where the closest
-#: configuration is found rows are mixed, and count as lengths.
+#: The rows that are angles: the first three for a joint that fixes everything, and these for the others. Rows from the closest
+#: configuration mix both and count as lengths.
 TURNS = (0, 1, 2)
 ANGLES = {
     **dict.fromkeys((joints.Prismatic, joints.Translational), TURNS),
@@ -116,9 +117,9 @@ ANGLES = {
 
 @functools.singledispatch
 def deviation(joint: Joint, relative: Transform) -> Float[Array, "rows"]:
-    """How far a placement is from those that the joint can produce: `6 - nv` numbers.
+    """Returns the difference between a placement and those that the joint can produce: `6 - nv` numbers.
 
-    For joints that are `MEETING` the position may be in any axes.
+    For joints in `MEETING` the position may be in any axes.
     """
     dtype = relative.position.dtype
     if joint.nv == 0:
@@ -130,9 +131,9 @@ def deviation(joint: Joint, relative: Transform) -> Float[Array, "rows"]:
 
 
 def off_joint(joint: Joint, q, relative: Transform):
-    """How far a placement is from the joint's at q, the directions of the joint, and the square of the distance."""
+    """Returns the difference of a placement from the joint's at q, the joint's directions, and the squared distance."""
     left = joint.transform(q).inverse() @ relative
-    # The sine of the angle: a spline is long to differentiate, and with a logarithm twice as long.
+    # The sine of the angle, since splines are slow to differentiate, and with a logarithm twice as slow.
     d = jnp.concatenate([unskew(left.rotation), left.position])
     lost = 0.5 * (3 - jnp.trace(left.rotation))  # 1 - cos of the angle
     return d, joint.motion_subspace(q), jnp.sum(d**2) + lost**2

@@ -1,8 +1,8 @@
-"""Constraints on velocities that no constraint on positions amounts to (book §3.4, eq. 3.29).
+"""Velocity constraints that no position constraint implies (book §3.4, eq. 3.29).
 
-Equations `A(q, t) v + b(q, t) = 0` restrict how a mechanism moves and not where it may get: a sphere that rolls has three
-velocities and comes to every point of the plane in every orientation.
-Their multipliers are forces that do no work where b is zero.
+Equations `A(q, t) v + b(q, t) = 0` restrict the motion of a mechanism but not the positions that it can reach: a rolling
+sphere has three velocities and can reach every point of the plane in every orientation.
+Their multipliers are forces that do no work if b is zero.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .relative import RelativeConstraint
 
 
 class NonholonomicConstraint(RelativeConstraint):
-    """A constraint on how `frame_b` of `body_b` moves as seen from `frame_a` of `body_a`.
+    """A constraint on the velocity of `frame_b` of `body_b` relative to `frame_a` of `body_a`.
 
-    A new family implements `rows` and `slip`. Rows that hold a position too say so in `holonomic`, and `deviation` has that
-    position: there the slip is to be its rate.
+    A new type implements `rows` and `slip`. Rows that also constrain a position are marked in `holonomic`, and `deviation`
+    returns that position; the slip of such a row must be its rate.
 
     >>> class Fin(rbd.constraints.NonholonomicConstraint):
     ...     rows = 1
@@ -37,7 +37,7 @@ class NonholonomicConstraint(RelativeConstraint):
     [0.2]
     """
 
-    if not TYPE_CHECKING:  # a family may give plain values, which is no error
+    if not TYPE_CHECKING:  # a subclass may use plain values, which is not an error
 
         @property
         def holonomic(self):
@@ -45,12 +45,11 @@ class NonholonomicConstraint(RelativeConstraint):
 
     @abc.abstractmethod
     def slip(self, relative: Transform, twist: Float[Array, "6"]) -> Float[Array, "rows"]:
-        """What vanishes, linear in the twist, or that and a constant.
+        """Returns the expression that vanishes, linear or affine in the twist.
 
-        **Arguments**
-
-        - `relative`: the second frame placed in the first.
-        - `twist`: how it moves there, `[ω; v]` in the first frame's axes, v being the velocity of the second's origin.
+        Args:
+          relative: The second frame placed in the first.
+          twist: Its velocity `[ω; v]` in the first frame's axes; v is the velocity of the second frame's origin.
         """
 
     def deviation(self, relative):
@@ -67,5 +66,5 @@ class NonholonomicConstraint(RelativeConstraint):
 
 
 def _in_common_axes(frame: Transform, twist):
-    """The angular and the linear velocity of a frame, whose twist is in its own axes."""
+    """Returns the angular and the linear velocity of a frame in common axes, from its twist in its own axes."""
     return tuple(vecmat(part, frame.rotation.T) for part in (twist[:3], twist[3:]))

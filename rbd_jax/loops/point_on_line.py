@@ -7,7 +7,7 @@ from .relative import RelativeConstraint, across
 
 
 class PointOnLine(RelativeConstraint):
-    """`point_b` of `body_b` stays on the line through `point_a` of `body_a` in the `direction`, given in body a's axes.
+    """`point_b` of `body_b` stays on the line through `point_a` of `body_a` along `direction`, given in body a's axes.
 
     >>> rail = rbd.constraints.PointOnLine("world", (0.0, 0.0, -1.5), (1.0, 0.0, 0.0), "lower", (0.0, 0.0, -1.0))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), rail)

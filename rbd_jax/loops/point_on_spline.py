@@ -1,6 +1,6 @@
 """A point of one body on a curve or a surface of another.
 
-Curve and surface are those that the origin of a spline joint runs along, turns left aside. The residual is the way from the
+Curve and surface are the paths of the origin of a spline joint; its rotations are ignored. The residual is the vector from the
 closest point, along the normals there.
 """
 
@@ -84,6 +84,6 @@ class PointOnSurface(_PointOn):
 def _locus(joint, dofs: int, kind: str, name: str) -> Joint:
     if not isinstance(joint, Joint) or joint.nv != dofs or joint.rheonomic:
         raise ValueError(
-            f"{kind}: {name} is {joint!r}; it is a joint with {dofs} degree(s) of freedom, led by nobody"
+            f"{kind}: {name} is {joint!r}; it is a joint with {dofs} degree(s) of freedom and without prescribed motion"
         )
     return joint

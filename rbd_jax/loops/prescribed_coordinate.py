@@ -1,4 +1,4 @@
-"""A coordinate led along a function of time, while its joint stays free to carry forces (book §9.1; Sueda §2.9)."""
+"""A coordinate with prescribed motion in time, whose joint remains in the model (book §9.1; Sueda §2.9)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .constraint import Constraint
 
 
 class PrescribedCoordinate(Constraint):
-    """`q_joint = motion(t)`, `motion` a function of time that gives a number. The multiplier is the effort it takes.
+    """`q_joint = motion(t)`, with `motion` a function of time that returns a number. The multiplier is the required effort.
 
-    The motion may be a PyTree (an `equinox.Module` with `__call__`), whose arrays are parameters like any other.
+    The motion may be a PyTree (an `equinox.Module` with `__call__`), whose arrays are then parameters.
 
     >>> crank = rbd.constraints.PrescribedCoordinate("shoulder", lambda t: 2.0 * t)
     >>> model = rbd.at_time(rbd.add_constraints(rbd.load("double_pendulum"), crank), 0.1)
@@ -31,7 +31,7 @@ class PrescribedCoordinate(Constraint):
     rheonomic = True
 
     def __init__(self, joint: str, motion: Callable, time=0.0):
-        # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+        # A bare function is a leaf that is not an array. In a Partial it is part of the structure instead.
         self.motion = jax.tree_util.Partial(motion) if jax.tree_util.all_leaves([motion]) else motion
         self.time = number("PrescribedCoordinate", "time", time)
         shape = jnp.shape(jax.eval_shape(lambda: motion(self.time)))

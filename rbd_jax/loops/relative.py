@@ -1,6 +1,6 @@
-"""Constraints between two frames: functions of where the second is, seen from the first.
+"""Constraints between two frames: functions of the placement of the second frame relative to the first.
 
-Here is what the families share: the frames as they are given, and three parts that residuals are made of.
+This module has the common base class and three parts of residuals.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .constraint import Constraint
 
 
 class RelativeConstraint(Constraint):
-    """A constraint on `frame_b` of `body_b` as seen from `frame_a` of `body_a`.
+    """A constraint on `frame_b` of `body_b` relative to `frame_a` of `body_a`.
 
-    Where the frames' origins must meet, the residual has their distance in axes that do not turn. Between the steps of an
-    integrator velocities break constraints a little; in the axes of a spinning body, Coriolis terms of that
-    enter the acceleration, and the energy of a double pendulum errs forty times as much.
+    If the frames' origins must coincide, the residual has their difference in axes that do not rotate. Between the steps of an
+    integrator, velocities violate constraints slightly. In the axes of a spinning body this adds Coriolis terms to the
+    acceleration, and the energy error of a double pendulum is forty times as large.
 
     >>> class Level(rbd.constraints.RelativeConstraint):
     ...     rows = 1
@@ -40,11 +40,11 @@ class RelativeConstraint(Constraint):
     [-1.]
     """
 
-    #: Whether the residual has all three components of the position.
+    #: If True, the residual has all three components of the position.
     meets: ClassVar[bool] = False
 
     def attach(self, body_a: str, frame_a, body_b: str, frame_b) -> None:
-        """For use in `__init__`. A frame is a `Transform` in its body's frame, a point of the body, or None for its own frame."""
+        """Sets the bodies and frames, for use in `__init__`. A frame is a `Transform`, a point, or None for the body's frame."""
         kind = type(self).__name__
         ends = [frame_on(kind, name, frame) for name, frame in (("a", frame_a), ("b", frame_b))]
         dtype = jnp.result_type(*(end.position for end in ends))
@@ -55,7 +55,7 @@ class RelativeConstraint(Constraint):
 
     @abc.abstractmethod
     def deviation(self, relative: Transform) -> Float[Array, "rows"]:
-        """The residual, from the second frame placed in the first; if it `meets`, with the position in axes that do not turn."""
+        """Returns the residual for the second frame placed in the first; if `meets`, the position is in non-rotating axes."""
 
     def residual(self, placements, coordinates):
         first, second = placements[0], placements[1]
@@ -66,7 +66,7 @@ class RelativeConstraint(Constraint):
 
 
 def frame_on(kind: str, end: str, given) -> Transform:
-    """A frame on a body as it is given: a `Transform`, a point, or None."""
+    """Returns a frame on a body from a `Transform`, a point, or None."""
     if given is None:
         return Transform.identity(jnp.result_type(float))
     if isinstance(given, Transform):
@@ -85,22 +85,22 @@ def frame_on(kind: str, end: str, given) -> Transform:
 
 
 def misplaced(relative: Transform) -> Float[Array, "6"]:
-    """Rotation vector and position: zero where the frames coincide, and only there."""
+    """Returns the rotation vector and the position: zero only if the frames coincide."""
     return jnp.concatenate([SO3.log(relative.rotation), relative.position])
 
 
 def tilt(relative: Transform, axis: Float[Array, "3"]) -> Float[Array, "2"]:
-    """`a × R a` in the plane across the unit vector a: zero where the axes are parallel (also where they are opposite)."""
+    """Returns `a × R a` in the plane across the unit vector a: zero if the axes are parallel or opposite."""
     return vecmat(cross(axis, matvec(relative.rotation, axis)), plane(axis))
 
 
 def across(vector: Float[Array, "3"], axis: Float[Array, "3"]) -> Float[Array, "2"]:
-    """The components of a vector across a unit vector."""
+    """Returns the components of a vector across a unit vector."""
     return vecmat(vector, plane(axis))
 
 
 def along_turn(slide, relative: Transform, axis: Float[Array, "3"], pitch) -> Float[Array, "1"]:
-    """`slide - pitch θ`, θ the angle of the turn about the axis: of all whole turns the one that fits best."""
+    """Returns `slide - pitch θ`, with θ the angle about the axis plus the number of full turns that fits best."""
     across_axis = plane(axis)
     turned = vecmat(matvec(relative.rotation, across_axis[:, 0]), across_axis)
     angle = jnp.arctan2(turned[1], turned[0])

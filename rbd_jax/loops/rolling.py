@@ -1,9 +1,9 @@
 """Round bodies that roll on a plane without slipping (book §3.4).
 
-The plane passes through a point of body a, with a normal n; c is the centre of the round body b as seen from there. What
-touches the plane is the point of b at `c + offset`, and its velocity as seen from body a vanishes. The first of the three
-equations is that along n, which is the rate of the body's height above the plane: it holds a position. The others are the slip
-along two fixed directions of the plane (x and y for z), and hold none.
+The plane passes through a point of body a, with a normal n; c is the center of the round body b relative to it. The point of b
+at `c + offset` touches the plane, and its velocity relative to body a vanishes. The first of the three
+equations is along n, the rate of the body's height above the plane, and constrains a position. The other two are the slip
+along two fixed directions of the plane (x and y for z), and constrain velocities only.
 The multipliers are the force of the plane on b, in the same directions.
 """
 
@@ -33,7 +33,7 @@ class _Rolling(NonholonomicConstraint):
 
     @abc.abstractmethod
     def offset(self, relative: Transform) -> Float[Array, "3"]:
-        """From the centre to the lowest point, in the first frame's axes."""
+        """Returns the vector from the center to the lowest point, in the first frame's axes."""
 
     def deviation(self, relative):
         height = dot(relative.position + self.offset(relative), self.normal)
@@ -47,7 +47,7 @@ class _Rolling(NonholonomicConstraint):
 class RollingSphere(_Rolling):
     """A sphere about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the `normal`.
 
-    The normal is in body a's axes. Three rows: that the sphere stays on the plane, and that it does not slip.
+    The normal is in body a's axes. Three rows: the sphere stays on the plane, and it does not slip.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -69,15 +69,17 @@ class RollingSphere(_Rolling):
 
 
 class RollingDisk(_Rolling):
-    """A disk or a wheel about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the `normal`.
+    """A disk or a wheel about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the
+    `normal`.
 
-    - `normal`: in body a's axes; and `axis`: of the disk, in body b's.
-    - `radius`: of the disk, from the axis to the middle of its edge.
-    - `edge`: the radius of a rounded edge, as of a tyre; none by default, a sharp rim.
+    - `normal`: The normal of the plane, in body a's axes.
+    - `axis`: The axis of the disk, in body b's axes.
+    - `radius`: The radius of the disk, from the axis to the middle of its edge.
+    - `edge`: The radius of a rounded edge, as of a tire; by default zero, a sharp rim.
 
-    Three rows: that the disk stays on the plane, and that it does not slip. Where something else holds the height, as of the
-    wheels of a cart that moves in the plane, the first is redundant, which is no error. Lying flat a disk touches nowhere in
-    particular: its motion through there is not meaningful.
+    Three rows: the disk stays on the plane, and it does not slip. If another constraint fixes the height, as for the
+    wheels of a cart that moves in the plane, the first row is redundant, which is not an error. A disk that lies flat has no
+    definite contact point, so its motion through that position is not meaningful.
 
     >>> builder = rbd.ModelBuilder()
     >>> disk = builder.add_body("disk", joint=rbd.joints.Free(), inertia=rbd.Inertia.cylinder(1.0, 0.1, 0.01))
@@ -100,7 +102,7 @@ class RollingDisk(_Rolling):
 
     def offset(self, relative):
         axis = matvec(relative.rotation, self.axis)
-        up = self.normal - dot(self.normal, axis) * axis  # the direction of the disk's plane that is steepest
+        up = self.normal - dot(self.normal, axis) * axis  # the steepest direction of the disk's plane
         square = dot(up, up)
         steep = square > jnp.finfo(square.dtype).tiny
         length = jnp.sqrt(jnp.where(steep, square, 1))

@@ -1,12 +1,12 @@
-"""Two frames that stay together: the universal loop joint of no degree of freedom (book §8.3)."""
+"""Two frames that coincide: the universal loop joint without degrees of freedom (book §8.3)."""
 
 from .relative import RelativeConstraint, misplaced
 
 
 class Weld(RelativeConstraint):
-    """`frame_b` of `body_b` stays on `frame_a` of `body_a`. The residual is a rotation vector and a displacement.
+    """`frame_b` of `body_b` coincides with `frame_a` of `body_a`. The residual is a rotation vector and a displacement.
 
-    Table 8.1 takes the sine of the angle instead, which is zero after half a turn too.
+    Table 8.1 uses the sine of the angle instead, which is also zero after half a turn.
 
     >>> tip = rbd.Transform.from_position(jnp.array([0.0, 0.0, -1.0]))
     >>> anchor = rbd.Transform.from_position(jnp.array([0.0, 0.0, -2.0]))

@@ -1,45 +1,45 @@
-"""The model, its topology and tree, and the ways to make one.
+"""The model, its topology and tree, and functions that create and change models.
 
-- `Model`: a mechanism: its tree of bodies and joints, and all of its numbers
+- `Model`: a mechanism: its tree of bodies and joints, and all of its parameters
 - `Topology`: the static part of a model
-- `Tree`: the tree of bodies, and how it is traversed
+- `Tree`: the tree of bodies and its traversals
 
-Made:
+Creation:
 
-- `ModelBuilder`: collects bodies, joints and what is attached to them
-- `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
+- `ModelBuilder`: builds a model from bodies, joints and attachments
+- `GraphBuilder`: builds a model from a graph of bodies and joints, in any order, with any loops
 - `reroot`: a floating model with another body as its root
 - `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
-- `DenavitHartenberg`: what it returns, and a model of them
+- `DenavitHartenberg`: the result of `denavit_hartenberg`, which can be converted to a model
 - `Body`: one body, and the joint that attaches it
-- `Mimic`: a joint that follows another
+- `Mimic`: the coupling of a joint that follows another
 - `Keyframe`: a named state that a model carries
-- `Settings`: what a file says about simulating its model
-- `check`: an error that names every number that a model cannot have
+- `Settings`: the simulation settings of a model file
+- `check`: raises an error that names every invalid parameter of a model
 
-Changed:
+Changes:
 
-- `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
-- `detach`: the model without some of that
-- `add_constraints`: the model with loops, couplings or prescribed motions
+- `attach`: the model with sites, shapes, actuators, sensors and other attachments added
+- `detach`: the model without some of its attachments
+- `add_constraints`: the model with loops, couplings or prescribed motions added
 - `lock_joints`: the model with some of its joints welded
-- `fuse_fixed`: the model without its welds
+- `fuse_fixed`: the model with welded bodies merged
 - `rename`: the model with other names for bodies and joints
 - `concatenate`: several models in one world
 - `astype`: the model in another precision
-- `at_time`: the model with what moves by itself where it is at a time
+- `at_time`: the model with rheonomic joints and attachments at a given time
 - `planar`: the model on planar algebra, if it moves in a plane
-- `with_traversal`: the model with its tree traversed another way
+- `with_traversal`: the model with another traversal of its tree
 
 Configurations:
 
-- `neutral`: every joint at its zero
-- `random_configuration`: a configuration drawn within the limits
-- `integrate`: where a velocity, held for unit time, leads
-- `difference`: the velocity that leads from one configuration to another in unit time
-- `configuration_rate`: the rate of the numbers of q at a velocity
-- `chart_velocity`: the velocity of a step in the tangent space that changes
-- `chart_rate`: the rate of such a step at a velocity
+- `neutral`: the reference configuration
+- `random_configuration`: a random configuration within the limits
+- `integrate`: the configuration after moving at a constant velocity for unit time
+- `difference`: the constant velocity that moves one configuration to another in unit time
+- `configuration_rate`: the time derivative of the coordinates of q at a velocity
+- `chart_velocity`: the velocity for a changing step in the tangent space
+- `chart_rate`: the rate of a step in the tangent space at a velocity
 """
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""What a model carries along: whether it fits, and what edits of the model do to it.
+"""Attachments of a model: validation, and the effect of model edits on them.
 
-Everything that is attached to bodies or joints is an `Attached`, whatever it is for. The same functions move all of them.
+Everything that is attached to bodies or joints is an `Attached`. The functions here handle all kinds of attachments.
 """
 
 from __future__ import annotations
@@ -31,10 +31,17 @@ A = TypeVar("A", bound=Attached)
 
 
 def attach(model: Model, *things: Attached) -> Model:
-    """The model with these things after those that it carries, in its precision: sites, shapes, actuators, sensors, ...
+    """Returns the model with attachments added, in its precision: sites, shapes, actuators, sensors, ...
 
-    Constraints and force elements may be given, too. What refers to others by name (a sensor to its site) may come before
-    them.
+    Constraints and force elements are supported too. Attachments may refer to others by name in any order: a sensor may precede
+    its site.
+
+    Args:
+      model: The model.
+      *things: The attachments; they follow the existing ones.
+
+    Returns:
+      The new model.
 
     >>> site = rbd.Site("tip", "lower", (0, 0, -1))
     >>> rbd.attach(rbd.load("double_pendulum"), site).sites
@@ -44,28 +51,28 @@ def attach(model: Model, *things: Attached) -> Model:
 
 
 def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
-    """`attach`, of which `owner` is asked."""
+    """Returns `attach(model, *things)`, with errors in the name of `owner`."""
     a_model(owner, model, planar=True)
     coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
     bound = [thing.bound(model.body_names, coordinates) for thing in attachable(*things)]
     for thing in bound if model.is_planar else ():
         if not fits_planar(thing):
             raise ModelError(
-                f"{owner}: model {model.name!r} is planar, and carries what acts along joints, not the {thing.role} "
-                f"{thing.label}; take the model that `rbd.planar` was given"
+                f"{owner}: model {model.name!r} is planar and supports attachments along joints only, not the {thing.role} "
+                f"{thing.label}; use the spatial model that was passed to `rbd.planar`"
             )
     check_attached(model.topology, bound, model.attached)
     return replace(model, attached=(*model.attached, *with_precision(bound, model.dtype)))
 
 
 def fits_planar(thing: Attached) -> bool:
-    """Whether a planar model carries this: it is on joints alone, and knows no space, nor does what it refers to."""
+    """Returns whether planar models support the attachment: it and its references act along joints only."""
     roles = ("actuator", "force", "keyframe", "tendon")
     return thing.role in roles and not thing.bodies and all(other.role in roles for other in thing.refers)
 
 
 def told(model: Model, things: Iterable[Attached]) -> Model:
-    """The model, with a warning about those of its things that are probably not what was meant, if their numbers are known."""
+    """Returns the model after warning about attachments that are probably mistakes, if all values are concrete."""
     things = tuple(things)
     for thing in things if is_known((model, things)) else ():
         if doubt := thing.doubt(lambda thing=thing: _loop(model, thing)):
@@ -79,7 +86,10 @@ def _rotation(joint: Joint, q: Float[Array, "nq"]) -> Float[Array, "3 3"]:
 
 
 def _loop(model: Model, thing: Attached) -> list[tuple[Joint, np.ndarray]]:
-    """The joints between the two bodies of a thing, each with the rotation of its successor frame in the thing's first frame."""
+    """Returns the joints between the two bodies of an attachment, each with a rotation.
+
+    It is the rotation of the joint's successor frame relative to the attachment's first frame, in the reference configuration.
+    """
     topology = model.topology
     ways, rotations, q = [], {-1: np.eye(3)}, np.asarray(model.joint_configurations(model.reference))
     for body in thing.bodies:
@@ -98,11 +108,11 @@ def _loop(model: Model, thing: Attached) -> list[tuple[Joint, np.ndarray]]:
 
 
 def without(model: Model, role: str) -> Model:
-    """The model without what it carries in this role."""
+    """Returns the model without its attachments of one role."""
     return replace(model, attached=tuple(thing for thing in model.attached if thing.role != role))
 
 
-#: What the library knows to carry.
+#: The roles of the attachments in this library.
 ROLES = (
     "actuator",
     "bearing",
@@ -122,10 +132,13 @@ ROLES = (
 
 
 def detach(model: Model, *what: str | Attached) -> Model:
-    """The model without things that it carries, and without what cannot be without them: a sensor at a site that goes.
+    """Returns the model without some attachments, and without attachments that depend on these, such as a sensor at a site.
 
-    - `what`: things of the model, or roles, each for all that it carries in that: "actuator", "bearing", "constraint",
-      "contact exclusion", "contact law", "contact pair", "force", "keyframe", "sensor", "shape", "site", "softness", "tendon".
+    Args:
+      model: The model.
+      *what: Attachments of the model, or roles. A role stands for all attachments of this role: "actuator", "bearing",
+        "constraint", "contact exclusion", "contact law", "contact pair", "force", "keyframe", "sensor", "shape", "site",
+        "softness", "tendon".
 
     >>> cartpole = rbd.load("cartpole")
     >>> cartpole.nu, rbd.detach(cartpole, "actuator").nu
@@ -150,7 +163,7 @@ def detach(model: Model, *what: str | Attached) -> Model:
 
 
 def add_constraints(model: Model, *constraints: Constraint) -> Model:
-    """The model with constraints after those that it has.
+    """Returns the model with constraints added after its existing ones.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -163,7 +176,7 @@ def add_constraints(model: Model, *constraints: Constraint) -> Model:
 
 
 def without_constraints(model: Model) -> Model:
-    """The bare tree, with the forces that act on it.
+    """Returns the model without constraints, with the forces that act on it.
 
     >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), pin)
@@ -174,17 +187,17 @@ def without_constraints(model: Model) -> Model:
 
 
 def attachable(*things: Attached) -> tuple[Attached, ...]:
-    """The things, each of which must be one that can be attached."""
+    """Checks that all objects can be attached to a model, and returns them as a tuple."""
     return all_of(Attached, "something that can be attached to a model", things)
 
 
 def constraints_of(*things: Constraint) -> tuple[Constraint, ...]:
-    """The things, each of which must be a constraint."""
+    """Checks that all objects are constraints, and returns them as a tuple."""
     return all_of(Constraint, "a constraint; see rbd_jax.constraints", things)
 
 
 def all_of(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
-    """The things, each of which must be of a kind."""
+    """Checks that all objects are instances of `kind`, and returns them as a tuple."""
     things = tuple(things)
     for thing in things:
         if not isinstance(thing, kind):
@@ -193,7 +206,7 @@ def all_of(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
 
 
 def check_attached(topology: Topology, things: Sequence[Attached], carried: Sequence[Attached] = ()) -> None:
-    """Refuse what has no meaning in a model of this topology that carries others already."""
+    """Raises an error if new attachments are invalid in a model of this topology with the attachments `carried`."""
     known: dict[str, set[str]] = {}
     for thing in carried:
         known.setdefault(thing.role, set()).add(thing.name)
@@ -207,7 +220,7 @@ def check_attached(topology: Topology, things: Sequence[Attached], carried: Sequ
     for thing in things:
         if thing.single and sum(one.role == thing.role for one in (*carried, *things)) > 1:
             raise ModelError(
-                f"{thing.label}: a model has one {thing.role}, and there is another; take that off first: "
+                f"{thing.label}: a model can have only one {thing.role}, and it already has one. Detach it first: "
                 f"rbd.detach(model, {thing.role!r})"
             )
         label = thing.label
@@ -239,11 +252,11 @@ def _carrier(topology: Topology, body: str) -> int:
     return -1 if body == "world" else int(topology.carriers[topology.body_index(body)])
 
 
-# What edits do.
+# Effects of edits.
 
 
 def without_repeated(things: Iterable[Attached]) -> list[Attached]:
-    """The things of several models, of which one in common has some once: the same law for all."""
+    """Returns the attachments of several models without equal copies of single ones, such as a shared contact model."""
     kept: list[Attached] = []
     for thing in things:
         if not (thing.single and any(_are_same(thing, one) for one in kept)):
@@ -261,7 +274,7 @@ def _are_same(one: Attached, other: Attached) -> bool:
 def renamed(
     thing: A, bodies: Callable[[str], str], joints: Callable[[str], str], others: Callable[[Reference], str]
 ) -> A:
-    """A thing of a model whose bodies and joints, and whatever else has a name, get other names."""
+    """Returns an attachment after renaming bodies, joints and other attachments of its model."""
     own = [body if body == "world" else bodies(body) for body in thing.bodies]
     moved = thing.attached(own, thing.frames, [joints(joint) for joint in thing.joints])
     name = others(Reference(thing.role, thing.name)) if thing.name else ""
@@ -269,7 +282,7 @@ def renamed(
 
 
 def reframed(thing: A, frames: Mapping[str, Transform]) -> A:
-    """A thing of a model whose bodies (or whose world) get new frames; `frames` are the old ones there."""
+    """Returns an attachment after bodies (or the world) got new frames; `frames` are the old frames in the new ones."""
     own = [thing.frames[i] for i in range(len(thing.bodies))]
     moved = [
         frames[body] @ given if body in frames else given
@@ -279,7 +292,7 @@ def reframed(thing: A, frames: Mapping[str, Transform]) -> A:
 
 
 def fused(thing: A, topology: Topology, welds: Transform) -> A:
-    """A thing of a model whose welded bodies become parts of their carriers; `welds` are their frames there."""
+    """Returns an attachment after merging welded bodies into their carriers; `welds` are the frames in the carriers."""
     bodies, frames = [], []
     for i, body in enumerate(thing.bodies):
         own = thing.frames[i]
@@ -295,7 +308,7 @@ def fused(thing: A, topology: Topology, welds: Transform) -> A:
 
 
 def cut_bodies(model: Model) -> list[int]:
-    """The bodies that something of the model needs apart from what they are welded to."""
+    """Returns the bodies that some attachment needs as separate bodies, not merged with the body that they are welded to."""
     known = {Reference(thing.role, thing.name): thing.bodies for thing in model.attached if thing.name}
     bodies: list[str] = []
     for thing in model.attached:
@@ -305,7 +318,7 @@ def cut_bodies(model: Model) -> list[int]:
 
 
 def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[Attached]:
-    """The things of a model of which some joints are locked. What refers to something that goes, goes with it or without it."""
+    """Returns the attachments after locking joints, without attachments that the locking removes, and updates references."""
     left, gone = [], []
     for thing in things:
         own = [joint for joint in thing.joints if joint in joints]
@@ -316,7 +329,7 @@ def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[A
 
 
 def _after_loss(left: list[Attached], gone: list[Attached]) -> list[Attached]:
-    """What is left when some things have gone: what refers to one of them goes with it or does without it."""
+    """Returns the remaining attachments after a removal; attachments with references to removed ones adapt or are removed."""
     while gone:
         lost = {Reference(thing.role, thing.name) for thing in gone if thing.name}
         things, left, gone = left, [], []
@@ -332,7 +345,7 @@ def _stacked(frames: list[Transform], empty: Transform) -> Transform:
 
 
 def grouped(constraints: tuple[Constraint, ...]) -> list[tuple[list[int], Constraint]]:
-    """Constraints that differ in numbers and names alone, as one with stacked leaves, and which ones they are."""
+    """Groups constraints that differ only in parameters and names; returns indices and stacked constraints per group."""
     groups: dict[object, list[int]] = {}
     nameless = [
         one.attached(("",) * len(one.bodies), one.frames, ("",) * len(one.joints)) for one in constraints

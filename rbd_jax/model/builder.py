@@ -1,7 +1,7 @@
-"""Building a model body by body, and taking one apart again.
+"""Construction of a model body by body, and the reverse.
 
-A `Body` is the description of one body and of the joint that attaches it; a `ModelBuilder` gathers them and `build` checks
-and lays them out as a `Model`. The loaders, and every function that edits a model, go through here.
+A `Body` describes one body and the joint that attaches it. A `ModelBuilder` collects bodies, and `build` validates them and
+creates a `Model`. The loaders and all functions that edit a model use this module.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from .tree import Traversal, Tree
 
 @dataclass(frozen=True)
 class Body:
-    """One body, the joint that attaches it to its parent, and what acts along that joint.
+    """One body, the joint that attaches it to its parent, and the coefficients along that joint.
 
-    The per-dof numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower`, `upper` and `reference`: `nq`).
+    The coefficients are scalars or arrays of the joint's `nv` (`spring_reference`, `lower`, `upper` and `reference`: `nq`).
 
     >>> hinge, ball = rbd.joints.Revolute(axis=(0, 1, 0)), rbd.Inertia.sphere(1.0, 0.1)
     >>> arm = rbd.Body("arm", "world", hinge, rbd.Transform.identity(), ball, joint_name="shoulder", damping=0.2)
@@ -67,26 +67,26 @@ class Body:
     mimic: Mimic | None = None
 
 
-#: The fields of a `Body` with one number for each degree of freedom, and those with one for each coordinate.
+#: The fields of a `Body` with one value per degree of freedom, and the fields with one value per coordinate.
 PER_DOF = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
 PER_COORDINATE = ("spring_reference", "lower", "upper", "reference")
 ALONG_JOINT = (*PER_DOF, *PER_COORDINATE)
-#: What they are where nothing is said.
+#: The default values of these fields.
 DEFAULTS = {field.name: field.default for field in fields(Body) if field.name in ALONG_JOINT}
 
 
 def checked_name(what: str, name: str) -> None:
-    """Refuse what cannot be the name of a body, a joint or a parent."""
+    """Raises an error if the name of a body, a joint or a parent is invalid."""
     if not isinstance(name, str) or not name:
-        raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
+        raise ModelError(f"the name of a {what} is {name!r}; it must be a nonempty string")
     if not is_plain(name):
         raise ModelError(
-            f"the name of a {what} is {name!r}, with characters that are not shown; leave them out"
+            f"the name of a {what} is {name!r}, with characters that are not printable; remove them"
         )
 
 
 class ModelBuilder:
-    """Collects bodies, parents first, and what is attached to them, and builds a `Model`.
+    """Collects bodies, parents first, and their attachments, and builds a `Model`.
 
     >>> builder = rbd.ModelBuilder(name="swing")
     >>> rod = rbd.Inertia.capsule(2.0, 0.05, 1.0)
@@ -109,7 +109,7 @@ class ModelBuilder:
         except ValueError as error:
             raise ModelError(str(error)) from None
         self.name = name
-        self.traversal: Traversal = Tree((), traversal).traversal  # refuses what is no traversal
+        self.traversal: Traversal = Tree((), traversal).traversal  # validates the traversal
         self.settings = settings or Settings()
         self.attached: list[Attached] = []
         self.bodies: list[Body] = []
@@ -126,16 +126,17 @@ class ModelBuilder:
         joint_name: str | None = None,
         **along_joint,
     ) -> str:
-        """Attach a body to a parent that is already there, or to the world; returns its name.
+        """Adds a body on an existing parent or on the world, and returns its name.
 
-        **Arguments**
-
-        - `joint`: how it is attached; welded by default.
-        - `placement`: the joint frame in the parent's frame, or where its origin is; the same frame by default.
-        - `inertia`: in the body's frame; none by default.
-        - `joint_name`: the body's name by default.
-        - `along_joint`: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`,
-          `reference`, `velocity_limit`, `effort_limit`, each a number or one for each degree of freedom, and `mimic`, a `Mimic`.
+        Args:
+          name: Name of the body.
+          parent: Name of the parent, or "world".
+          joint: The joint that attaches the body. Default: a weld.
+          placement: The joint frame in the parent's frame, or the position of its origin. Default: the parent's frame.
+          inertia: The inertia in the body's frame. Default: zero.
+          joint_name: Name of the joint. Default: the body's name.
+          **along_joint: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`, `reference`,
+            `velocity_limit`, `effort_limit`, each a scalar or one value per degree of freedom, and `mimic`, a `Mimic`.
         """
         unknown = set(along_joint) - {*ALONG_JOINT, "mimic"}
         if unknown:
@@ -159,7 +160,7 @@ class ModelBuilder:
         return name
 
     def add(self, body: Body) -> None:
-        """Attach a described body."""
+        """Adds a body from its description."""
         for what, name in (("body", body.name), ("joint", body.joint_name), ("parent", body.parent)):
             checked_name(what, name)
         known, joints = self._names()
@@ -180,7 +181,7 @@ class ModelBuilder:
         joints.add(body.joint_name)
 
     def _names(self) -> tuple[set[str], set[str]]:
-        """The names of the bodies and of the joints so far, kept while the list only grows here."""
+        """Returns the names of the bodies and joints so far, cached while bodies are only added by `add`."""
         bodies, known, joints = self._named
         if bodies is not self.bodies or len(known) != len(bodies):
             known, joints = {body.name for body in self.bodies}, {body.joint_name for body in self.bodies}
@@ -188,24 +189,24 @@ class ModelBuilder:
         return known, joints
 
     def attach(self, *things: Attached) -> None:
-        """Attach things to bodies or joints that are there when the model is built: shapes, sites, actuators, sensors, ..."""
+        """Adds attachments to bodies or joints that exist when the model is built: shapes, sites, actuators, sensors, ..."""
         self.attached += attachable(*things)
 
     def add_constraint(self, constraint: Constraint) -> None:
-        """Tie bodies or joints that are there when the model is built (see `rbd_jax.constraints`)."""
+        """Adds a constraint between bodies or joints that exist when the model is built (see `rbd_jax.constraints`)."""
         self.attached += constraints_of(constraint)
 
     def add_force(self, force: Attached) -> None:
-        """Let a force element act in every rollout of the model (see `rbd_jax.forces`)."""
+        """Adds a force element that acts in every rollout of the model (see `rbd_jax.forces`)."""
         self.attach(force)
 
     def build(self, strict: bool = False) -> Model:
-        """The model. Inertias that no real body has give one warning that names the bodies, or an error if `strict`."""
+        """Returns the model; physically impossible inertias raise one warning that names the bodies, or an error if `strict`."""
         report_inertias(self.name, self.bodies, strict)
         return told(self.lay_out(), self.attached)
 
     def lay_out(self) -> Model:
-        """The model, as `build` makes it, without a word about its inertias."""
+        """Returns the model as `build` does, without checking the inertias."""
         dtype = jnp.result_type(self.gravity)
         bodies = self.bodies
         ratio_of = ratios(bodies, dtype)
@@ -260,7 +261,7 @@ class ModelBuilder:
 
     @staticmethod
     def from_model(model: Model) -> ModelBuilder:
-        """The descriptions that `model` was built of."""
+        """Returns a builder with the descriptions of the bodies of `model`."""
         a_model("ModelBuilder.from_model", model)
         builder = ModelBuilder(model.gravity, model.name, model.topology.traversal, model.settings)
         builder.bodies, builder.attached = describe(model), list(model.attached)
@@ -268,10 +269,10 @@ class ModelBuilder:
 
 
 def describe(model: Model) -> list[Body]:
-    """The bodies of a model, one by one: the inverse of `ModelBuilder.build`."""
+    """Returns the descriptions of the bodies of a model: the inverse of `ModelBuilder.build`."""
     topology, bodies = model.topology, []
     places = {body: place for place, body in enumerate(topology.mimic_joints.tolist())}
-    # As NumPy arrays where they are known: JAX would compile every one of the slices.
+    # Known values become NumPy arrays, because JAX would compile every slice.
     along_joints = {name: getattr(model, name) for name in ALONG_JOINT}
     along_joints = {name: np.asarray(x) if is_known(x) else x for name, x in along_joints.items()}
     for index in range(model.nb):
@@ -298,7 +299,7 @@ def describe(model: Model) -> list[Body]:
 
 
 def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
-    """One warning (or error, if `strict`) that names the bodies whose inertia no real body can have, and why."""
+    """Warns once (or raises an error, if `strict`) about all bodies with physically impossible inertias, with the reasons."""
     known = [body for body in bodies if is_known(body.inertia)]
     found = faults.of_inertias(_stacked([body.inertia for body in known], np.asarray)) if known else ()
     listed = [f"{known[i].name!r}: {fault}" for i, fault in found]
@@ -306,8 +307,8 @@ def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
         return
     message = f"model {name!r} has inertias that are not physical: {'; '.join(listed)}"
     if strict:
-        raise ModelError(f"{message}. Correct them, or load with strict=False to take them as they are")
-    warnings.warn(f"{message}. They are used as they are", ModelWarning, stacklevel=3)
+        raise ModelError(f"{message}. Correct them, or load with strict=False to use them unchanged")
+    warnings.warn(f"{message}. They are used unchanged", ModelWarning, stacklevel=3)
 
 
 def _placement(body: str, given) -> Transform:
@@ -326,10 +327,10 @@ def _placement(body: str, given) -> Transform:
 
 
 def _check(body: Body, dtype) -> None:
-    """Refuse numbers that cannot be."""
+    """Raises an error if parameters of a body are invalid."""
     owner = f"body {body.name!r}"
     largest = float(np.finfo(dtype).max)
-    # One look at them all, which mostly is the last. It sees a nan, too.
+    # A fast check of all numbers at once, sufficient for most bodies. It also detects NaN.
     numbers = _known_numbers((body.placement, body.inertia, body.joint))
     if not np.abs(numbers).max(initial=0) <= largest:
         for name, value in (("placement", body.placement), ("inertia", body.inertia), ("joint", body.joint)):
@@ -347,13 +348,13 @@ def _check(body: Body, dtype) -> None:
 
 
 def _known_numbers(value) -> np.ndarray:
-    """All numbers of a PyTree that can be seen, in a row."""
+    """Returns all concrete numbers of a PyTree in one vector."""
     known = [leaf for leaf in jax.tree.leaves(value) if not isinstance(leaf, Tracer)]
     return np.concatenate(known, axis=None) if known else np.zeros(0)
 
 
 def _plainly_fine(along: Mapping[str, Any], largest: float) -> bool:
-    """Whether all that acts along a joint is plain numbers, as in a file, and can be: in a fiftieth of the time of arrays."""
+    """Returns whether all coefficients along a joint are valid floats, as in a file; 50 times as fast as with arrays."""
     for name, value in along.items():
         least = 0.0 if name in PER_DOF else -largest
         if not isinstance(value, float) or not (
@@ -364,7 +365,7 @@ def _plainly_fine(along: Mapping[str, Any], largest: float) -> bool:
 
 
 def _check_along(body: Body, names: Sequence[str], dtype) -> None:
-    """Refuse numbers along the joint that cannot be."""
+    """Raises an error if coefficients along the joint are invalid."""
     joint = f"joint {body.joint_name!r}"
     given = {name: _spread(body, name) for name in names}
     known = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
@@ -379,33 +380,33 @@ def _check_along(body: Body, names: Sequence[str], dtype) -> None:
 
 
 def _refuse(owner: str, found: faults.Faults) -> None:
-    """Raise the first fault, if there is one."""
+    """Raises the first fault, if any."""
     for _, fault in found:
         raise ModelError(f"{owner}: {fault}")
 
 
 def _refuse_lost(what: str, numbers: np.ndarray, dtype) -> None:
-    """Refuse numbers that are finite, and would not be in the model's precision."""
+    """Raises an error for finite numbers that overflow in the model's precision."""
     large = np.abs(numbers) > np.finfo(dtype).max
     if large.any() and (lost := numbers[large & np.isfinite(numbers)]).size:
         raise ModelError(f"{what} has the number {lost[0]:g}, which is too large for {dtype}")
 
 
 def _all_along(bodies: Sequence[Body], chosen: list[int], name: str, topology: Topology, dtype):
-    """A per-dof or per-coordinate field of some bodies, one after the other, in NumPy where it is known."""
+    """Concatenates a per-dof or per-coordinate field of some bodies, in NumPy if its values are known."""
     values = [getattr(bodies[index], name) for index in chosen]
     if all(value is None for value in values) and all(
         _neutral_is_zero(bodies[index].joint) for index in chosen
     ):
         values = [0.0] * len(values)
-    if all(isinstance(value, float) for value in values):  # of thousands of bodies, at once
+    if all(isinstance(value, float) for value in values):  # fast path for thousands of bodies
         sizes = topology.joint_nv if name in PER_DOF else topology.joint_nq
         return np.repeat(np.asarray(values, dtype), sizes[chosen])
     return _concatenate([_spread(bodies[index], name) for index in chosen], dtype)
 
 
 def _spread(body: Body, name: str):
-    """A per-dof or per-coordinate field of a body as an array of the joint's size, in NumPy where it is known."""
+    """Returns a per-dof or per-coordinate field of a body as an array of the joint's size, in NumPy if it is known."""
     size = body.joint.nv if name in PER_DOF else body.joint.nq
     value = getattr(body, name)
     if isinstance(value, int | float):
@@ -432,12 +433,12 @@ def _kind(joint: Joint, members: list[int]) -> JointKind:
 
 
 def _stack(items: list, empty, dtype):
-    """Equal PyTrees as one with a leading axis, in the model's precision."""
+    """Stacks equal PyTrees along a leading axis, in the model's precision."""
     if not items:
         return jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), dtype), empty)
 
     def stack(leaves):
-        # In NumPy where all is known: JAX would compile a concatenation of as many arrays as there are bodies.
+        # In NumPy if all is known, because JAX would compile a concatenation of one array per body.
         if not is_known(leaves):
             return jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves])
         return from_numpy(np.asarray([np.asarray(leaf, dtype) for leaf in leaves]))
@@ -446,7 +447,7 @@ def _stack(items: list, empty, dtype):
 
 
 def _stacked(items: list, stack):
-    """Equal PyTrees as one, each of its leaves made of theirs by `stack`. (`jax.tree.map` is slow for thousands of arguments.)"""
+    """Combines equal PyTrees leaf by leaf with `stack`. (`jax.tree.map` is slow for thousands of arguments.)"""
     leaves = zip(*map(jax.tree.leaves, items), strict=True)
     return jax.tree.unflatten(jax.tree.structure(items[0]), list(map(stack, leaves)))
 

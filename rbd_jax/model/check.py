@@ -1,4 +1,4 @@
-"""Whether the numbers of a model can be those of a mechanism."""
+"""Validation of the parameters of a model."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .model import Model
 
 
 def check(model: Model) -> None:
-    """Look at every number of a model, and raise a `ModelError` that names all that cannot be, with what they should be.
+    """Checks all parameters of a model, and raises a `ModelError` that lists all invalid ones with the requirements.
 
-    Masses and coefficients are not negative, nothing but limits is infinite, lower limits are below upper ones. Rotational
-    inertias that no real body has are told in a `ModelWarning`: robot descriptions in use are full of them, and they can be
-    simulated. Numbers that are being traced are not looked at.
+    Masses and coefficients must not be negative. Only limits may be infinite, and lower limits must not exceed upper limits.
+    Physically impossible rotational inertias are reported in a `ModelWarning` only, since many robot descriptions contain them,
+    and they can be simulated. Traced values are not checked.
 
-    A builder and the loaders check what they are given; this is for models whose numbers were changed since, by
-    `dataclasses.replace`, `equinox.tree_at` or an optimizer. `rollout` refuses what is refused here.
+    Builders and loaders check their inputs. This function is for models that were changed later, by `dataclasses.replace`,
+    `equinox.tree_at` or an optimizer. `rollout` raises the same errors.
 
     >>> from dataclasses import replace
     >>> model = rbd.load("pendulum")
@@ -47,7 +47,7 @@ def check(model: Model) -> None:
 
 
 def refuse_faults(owner: str, model: Model) -> None:
-    """Raise an error that lists all that makes a model impossible, as far as it can be seen."""
+    """Raises an error that lists all invalid parameters of a model; traced values are not checked."""
     found = [*_of_gravity(model), *_of_bodies(model), *_of_joints(model)]
     if found:
         raise ModelError(f"{owner}: model {model.name!r} is not possible: {'; '.join(found)}")
@@ -80,6 +80,6 @@ def _of_joints(model: Model) -> Iterator[str]:
         found.append((limits, model.topology.q_offsets))
     for some, offsets in found:
         for entry, fault in some:
-            # The last of the joints that begin there: those before it have no coordinates of their own.
+            # Choose the last of the joints that start at this entry: the joints before it have no coordinates.
             body = int(np.searchsorted(offsets, entry, side="right")) - 1
             yield f"joint {model.joint_names[body]!r}: {fault}"

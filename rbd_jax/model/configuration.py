@@ -1,4 +1,4 @@
-"""Configurations as points of a manifold: neutral, random, moved by a velocity, and the difference of two."""
+"""Configurations as points of a manifold: neutral and random configurations, integration and difference."""
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,9 @@ from .model import Model
 
 
 def neutral(model: Model) -> Float[Array, "nq"]:
-    """The configuration that the model is described in: every joint at its zero unless its file says otherwise.
+    """Returns the reference configuration: every joint at its zero unless the model file defines another one.
 
-    It is `model.reference`. That of an MJCF file is its `qpos0`: free bodies where the file puts them, joints at their `ref`.
+    It is `model.reference`. For an MJCF file it is `qpos0`: free bodies at their positions in the file, joints at their `ref`.
 
     >>> print(rbd.neutral(rbd.load("double_pendulum")))
     [0. 0.]
@@ -24,7 +24,11 @@ def neutral(model: Model) -> Float[Array, "nq"]:
 
 
 def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
-    """A configuration drawn over each joint's whole range, within the model's limits where it has finite ones.
+    """Returns a random configuration over each joint's range, within the model's finite limits.
+
+    Args:
+      model: The model.
+      key: Random key.
 
     >>> model = rbd.load("double_pendulum")
     >>> q = rbd.random_configuration(model, jax.random.key(0))
@@ -49,7 +53,12 @@ def _drawn(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
 
 @takes(planar=True, q=configuration, dv=velocity)
 def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
-    """`q ⊕ dv`: where the constant velocity `dv`, held for unit time, leads from `q`.
+    """Returns `q ⊕ dv`: the configuration after moving from `q` at the constant velocity `dv` for unit time.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      dv: Velocity, shape (nv,).
 
     >>> model = rbd.load("double_pendulum")
     >>> print(rbd.integrate(model, jnp.array([0.5, 1.0]), jnp.array([0.1, 0.2])))
@@ -61,7 +70,12 @@ def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Fl
 
 @takes(planar=True, q0=configuration, q1=configuration)
 def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
-    """`q1 ⊖ q0`: the velocity that, held for unit time, leads from `q0` to `q1`; the inverse of `integrate`.
+    """Returns `q1 ⊖ q0`: the constant velocity that moves `q0` to `q1` in unit time; the inverse of `integrate`.
+
+    Args:
+      model: The model.
+      q0: Initial configuration, shape (nq,).
+      q1: Final configuration, shape (nq,).
 
     >>> model = rbd.load("double_pendulum")
     >>> print(rbd.difference(model, q0=jnp.array([0.5, 1.0]), q1=jnp.array([0.6, 1.2])))
@@ -74,7 +88,13 @@ def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> 
 def chart_velocity(
     model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
 ) -> Float[Array, "nv"]:
-    """The velocity of `q ⊕ dv` when `dv` changes at `rate`: `dexp`, for steps in the tangent space at q.
+    """Returns the velocity of `q ⊕ dv` if `dv` changes at `rate`: `dexp`, for steps in the tangent space at q.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      dv: Step in the tangent space at q, shape (nv,).
+      rate: Time derivative of `dv`, shape (nv,).
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -90,7 +110,13 @@ def chart_velocity(
 def chart_rate(
     model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], v: Float[Array, "nv"]
 ) -> Float[Array, "nv"]:
-    """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`.
+    """Returns the time derivative of `dv` if `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      dv: Step in the tangent space at q, shape (nv,).
+      v: Velocity of `q ⊕ dv`, shape (nv,).
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -104,27 +130,27 @@ def chart_rate(
 
 
 def check_quaternions(owner: str, model: Model, q: Float[Array, "nq"]) -> None:
-    """Refuse quaternions of zero, which turn nothing, where they can be seen."""
+    """Raises an error for zero quaternions, which define no rotation, in concrete configurations."""
     if not is_known(q):
         return
     for kind, joint in enumerate(model.joints):
         for body in _owners(model, kind) if joint.quaternion else ():
             if not np.any(np.asarray(q)[model.q_slice(body)][joint.quaternion]):
                 raise ValueError(
-                    f"{owner}: q has a quaternion of zero for joint {model.joint_names[body]!r}; no rotation is (1, 0, 0, 0), as "
-                    "in rbd.neutral(model)"
+                    f"{owner}: q has a quaternion of zero for joint {model.joint_names[body]!r}; the identity is (1, 0, 0, 0), "
+                    "as in rbd.neutral(model)"
                 )
 
 
 def charted(model: Model) -> bool:
-    """Whether coordinates of a joint are singular somewhere, so that `reparametrized` has something to do."""
+    """Returns whether a joint has singular coordinates somewhere, so that `reparametrized` may change the state."""
     return any(joint.charted for joint in model.joints)
 
 
 def reparametrized(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], near: Float[Array, "nq"] | None = None
 ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-    """The same state in the coordinates that are best, or in those nearest to `near`."""
+    """Returns the same state in the best-conditioned coordinates, or in the coordinates nearest to `near`."""
     arguments = [list(_by_kind(model, q, "q")), list(_by_kind(model, v, "v"))]
     arguments += [] if near is None else [list(_by_kind(model, near, "q"))]
     here = _assemble(model, lambda joint, *x: joint.reparametrize(*x)[0], "q", *arguments)
@@ -133,7 +159,12 @@ def reparametrized(
 
 @takes(planar=True, q=configuration, v=velocity)
 def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
-    """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7).
+    """Returns `q̇`, the time derivative of the stored coordinates of q at the velocity `v` (book's qdfn, eq. 3.7).
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model = rbd.load("double_pendulum")
     >>> print(rbd.configuration_rate(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
@@ -144,13 +175,13 @@ def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"
 
 
 def _owners(model: Model, kind: int) -> list[int]:
-    """The bodies of a group of joints that have coordinates of their own."""
+    """Returns the bodies of a group of joints that have their own coordinates (joints that do not mimic others)."""
     topology = model.topology
     return [body for body in topology.kinds[kind].bodies if not topology.is_mimic[body]]
 
 
 def _by_kind(model: Model, x, space: str):
-    """For each group of joints the rows of `x` that are theirs."""
+    """Yields the rows of `x` that belong to the joints of each group."""
     entries = model.topology.joint_q if space == "q" else model.topology.joint_v
     for kind, group in enumerate(model.topology.kinds):
         table = [entries(body) for body in _owners(model, kind)]
@@ -159,9 +190,9 @@ def _by_kind(model: Model, x, space: str):
 
 
 def _assemble(model: Model, method, space: str, *arguments):
-    """Apply a joint's method to every joint with coordinates of its own, and lay the results out as q or v.
+    """Applies a joint's method to every joint with its own coordinates, and returns the results in the order of q or v.
 
-    `arguments` are those of the method, each as an iterable over the groups of joints.
+    `arguments` are the arguments of the method, each as an iterable over the groups of joints.
     """
     entries = model.topology.joint_q if space == "q" else model.topology.joint_v
     parts, positions = [], [np.zeros(0, int)]

@@ -1,9 +1,9 @@
-"""In which order a tree is put together from its bodies, so that few assemblies wait for one another (book §7.5).
+"""Order of assembling a tree from its bodies with few sequential steps (book §7.5).
 
-The assemblies are those of rake and compress (Miller & Reif, 1985). In every round all that has nothing below it is joined to its
-parent, and of what has one child each, two neighbours at a time become one: a *segment*, which acts at its two ends. At
-least a quarter of what there is goes in each round, so n bodies take no more rounds than the logarithm of n to the base 4/3,
-however the tree looks. Of a chain half goes in each, and a star takes two.
+The order is that of rake and compress (Miller & Reif, 1985). Each round joins all leaves to their parents. It also merges
+nodes with one child each in pairs of neighbors to a *segment*, which interacts with others at its two ends. Each round removes
+at least a quarter of the nodes, so n bodies take at most log n to the base 4/3 rounds for any tree. A chain is halved in each
+round, and a star takes two rounds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Round:
-    """What is joined at once. Whatever is left has a *place*, and segments have a *row* besides.
+    """The operations of one round. Each remaining node has a *place*, and each segment also has a *row*.
 
-    - `places`, `rows`: how many there are before the round.
-    - `converted`, `converted_bodies`: the places of single bodies that become segments now, and the bodies. Their rows come
-      after those of the segments there were.
-    - `raked`, `raked_rows`: what has nothing below it, single bodies first.
-    - `ending`: which of them were segments before; these bear what was joined to their ends.
-    - `above`: the places of the parents of the raked, -1 for the world.
-    - `upper`, `lower`, `upper_rows`, `lower_rows`: which two segments become one.
-    - `kept`, `kept_rows`: what stays as it is. It comes first in the next round, and the new segments after it.
+    - `places`, `rows`: the numbers of places and rows before the round.
+    - `converted`, `converted_bodies`: the places of single bodies that become segments in this round, and the bodies. Their
+      rows follow the rows of the existing segments.
+    - `raked`, `raked_rows`: the leaves, single bodies first.
+    - `ending`: flags for leaves that were segments before; these bear the loads joined to their ends.
+    - `above`: the places of the parents of the leaves, -1 for the world.
+    - `upper`, `lower`, `upper_rows`, `lower_rows`: the pairs of segments that are merged.
+    - `kept`, `kept_rows`: the unchanged nodes. They are first in the next round, followed by the new segments.
     """
 
     places: int
@@ -45,14 +45,14 @@ class Round:
 
 
 def contraction(parents: Sequence[int]) -> tuple[Round, ...]:
-    """The rounds in which a forest is put together, until nothing is left.
+    """Returns the rounds that assemble a forest completely.
 
     >>> from rbd_jax.model.contraction import contraction
     >>> len(contraction(range(-1, 999))), len(contraction([-1] + [0] * 999))  # a chain and a star of 1000
     (11, 2)
     """
     parent = [int(above) for above in parents]
-    left = list(range(len(parent)))  # by place; the last body of a segment stands for it
+    left = list(range(len(parent)))  # by place; a segment is represented by its last body
     row_of: dict[int, int] = {}
     rounds = []
     while left:
@@ -97,7 +97,7 @@ def contraction(parents: Sequence[int]) -> tuple[Round, ...]:
 
 
 def _pairs(left, parent, children) -> list[tuple[int, int]]:
-    """Neighbours that have one child each, two at a time from the top of each row of such."""
+    """Returns disjoint pairs of neighbors with one child each, from the top of each chain of such nodes."""
     pairs = []
     single = {node for node in left if len(children[node]) == 1}
     for node in left:

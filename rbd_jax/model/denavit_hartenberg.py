@@ -1,9 +1,10 @@
-"""Chains by Denavit–Hartenberg parameters, of either convention (book §4.3).
+"""Chains by Denavit–Hartenberg parameters, in both conventions (book §4.3).
 
-Along a chain lie n + 2 axes: the z axis of the base, those of the n joints, and the z axis of the end frame. From one to the next
-leads their common perpendicular. So the way from the base to the end is a screw along z_0, one along x_0, one along z_1, ..., and
-a last one along z_{n+1}: 2 (n + 2) + 2 (n + 1) = 4 n + 6 numbers. The conventions differ in how they are put in rows: the
-modified one has a screw along x and the next along z in a row, the standard one a screw along z and the next along x.
+A chain has n + 2 axes: the z axis of the base, the axes of the n joints, and the z axis of the end frame. Consecutive axes are
+connected by their common perpendicular. The transform from the base to the end is therefore a screw along z_0, one along x_0,
+one along z_1, ..., and a last one along z_{n+1}: 2 (n + 2) + 2 (n + 1) = 4 n + 6 parameters. The conventions differ in the
+grouping into rows. A row of the modified convention has a screw along x and the next one along z. A row of the standard
+convention has a screw along z and the next one along x.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from .builder import ModelBuilder
 from .model import Model
 
 
-#: The joints that have an axis.
+#: The supported joint types with an axis.
 WITH_AXIS = (Revolute, Prismatic, Helical, Cylindrical)
 Convention = Literal["modified", "standard"]
 CONVENTIONS = ("modified", "standard")
 
-#: Sine of the angle up to which axes count as parallel, and the share of the chain's length up to which they meet.
+#: Sine of the maximum angle between parallel axes, and maximum distance of intersecting axes as a fraction of the chain's length.
 TOLERANCE = 1e-9
 
 
 class DenavitHartenberg(eqx.Module):
-    """The parameters of a chain of n joints, each with an axis, in one of its configurations: the zero of `q` in what follows.
+    """The parameters of a chain of n joints with one axis each, in the configuration that corresponds to zero `q`.
 
     - `theta`, `d`: angle about and distance along each z axis; the first is the base's, the last the end frame's: (n + 2,).
     - `alpha`, `a`: angle about and distance along each x axis: (n + 1,).
-    - `joints`: about the z axis.
+    - `joints`: the joints, with z as their axes.
 
     >>> parameters = rbd.denavit_hartenberg(rbd.load("arm7"))
     >>> print(parameters.table()[:2])
@@ -55,12 +56,18 @@ class DenavitHartenberg(eqx.Module):
     joints: tuple[Joint, ...]
 
     def table(self, convention: Convention = "modified") -> Float[Array, "links 4"]:
-        """The parameters in rows `(a, α, d, θ)`.
+        """Returns the parameters in rows `(a, α, d, θ)`.
 
-        Of the modified convention row i is what leads from the frame of link i - 1 to that of link i, the base's being turned
-        and shifted along its z axis by `theta[0]`, `d[0]`; the last row leads to the end frame. Of the standard one the first row
-        leads from the base to the frame whose z axis is that of joint 1, the next has joint 1 itself in it; after the last row
-        there is a turn and a shift by `theta[-1]`, `d[-1]`.
+        In the modified convention, row i is the transform from the frame of link i - 1 to the frame of link i. The base frame
+        is first moved by `theta[0]`, `d[0]` along its z axis, and the last row leads to the end frame. In the standard
+        convention, the first row leads from the base to the frame whose z axis is that of joint 1, and the next row contains
+        joint 1. After the last row, `theta[-1]`, `d[-1]` lead to the end frame.
+
+        Args:
+          convention: "modified" or "standard".
+
+        Returns:
+          An array of shape (n + 1, 4).
         """
         choice("DenavitHartenberg.table", "convention", convention, CONVENTIONS)
         own = slice(1, None) if convention == "modified" else slice(None, -1)
@@ -70,21 +77,22 @@ class DenavitHartenberg(eqx.Module):
     def from_table(
         table, joints=None, start=(0.0, 0.0), end=(0.0, 0.0), convention: Convention = "modified"
     ) -> DenavitHartenberg:
-        """From rows `(a, α, d, θ)`, with θ and d of a joint those that are its zero.
+        """Creates the parameters from rows `(a, α, d, θ)`, where θ and d define the zero of each joint.
 
-        **Arguments**
-
-        - `table`: a row for each joint and one more: in the modified convention the last, to the end frame; in the standard one
-          the first, from the base. Where there are only n rows for n joints, that row is zero.
-        - `joints`: "R" for a revolute joint and "P" for a prismatic one, or joints about their z axis; all revolute by default.
-        - `start`, `end`: in the modified convention `(d, θ)` along the z axis of the base, in the standard along that of the end.
+        Args:
+          table: One row per joint and one more: in the modified convention the last row, to the end frame, in the standard
+            convention the first row, from the base. With n rows for n joints, that row is zero.
+          joints: "R" for a revolute joint, "P" for a prismatic one, or joints about their z axis. Default: all revolute.
+          start: `(d, θ)` along the z axis of the base, in the modified convention.
+          end: `(d, θ)` along the z axis of the end, in the standard convention.
+          convention: "modified" or "standard".
         """
         owner = "DenavitHartenberg.from_table"
         choice(owner, "convention", convention, CONVENTIONS)
         rows = jnp.asarray(table, float)
         if rows.ndim != 2 or rows.shape[1] != 4:
             raise ValueError(
-                f"{owner}: table has shape {rows.shape}; it has a row (a, α, d, θ) for each joint"
+                f"{owner}: table has shape {rows.shape}; it must have one row (a, α, d, θ) per joint"
             )
         kinds = ["R"] * len(rows) if joints is None else list(joints)
         about = {"R": Revolute, "P": Prismatic}
@@ -92,14 +100,14 @@ class DenavitHartenberg(eqx.Module):
         for index, kind in enumerate(kinds):
             if not isinstance(kind, Joint) and kind not in about:
                 raise ValueError(
-                    f"{owner}: joints[{index}] is {kind!r}; it is 'R', 'P', or a joint about its z axis"
+                    f"{owner}: joints[{index}] is {kind!r}; it must be 'R', 'P', or a joint about its z axis"
                 )
             made.append(about[kind]() if isinstance(kind, str) else kind)
             _check_joint(owner, f"joints[{index}]", made[-1])
         if len(rows) not in (len(made), len(made) + 1):
             raise ValueError(
-                f"{owner}: table has {len(rows)} rows for {len(made)} joints; it has one for each, and one more for the "
-                f"{'end frame' if convention == 'modified' else 'base'} or not"
+                f"{owner}: table has {len(rows)} rows for {len(made)} joints; it must have one per joint, and optionally one "
+                f"more for the {'end frame' if convention == 'modified' else 'base'}"
             )
         modified = convention == "modified"
         other = jnp.zeros((1, 4)) if len(rows) == len(made) else jnp.zeros((0, 4))
@@ -111,7 +119,7 @@ class DenavitHartenberg(eqx.Module):
 
     @property
     def placements(self) -> Transform:
-        """The joint frame of each link in that of the one before, at zero: (n,)."""
+        """The joint frame of each link in the frame of the previous link, at zero: (n,)."""
         link = Transform.from_dh(self.a[:-1], self.alpha[:-1], self.d[1:-1], self.theta[1:-1])
         if not len(self.joints):
             return link
@@ -127,7 +135,7 @@ class DenavitHartenberg(eqx.Module):
         return Transform.from_dh(self.a[-1], self.alpha[-1], self.d[-1], self.theta[-1])
 
     def end_frame(self, q: Float[Array, "nq"]) -> Transform:
-        """Where the end is, in the base, when the joints are at q."""
+        """Returns the pose of the end frame in the base at the configuration q."""
         placed, start = Transform.identity(q.dtype), 0
         if not self.joints:
             placed = Transform.from_dh(0.0, 0.0, self.d[0], self.theta[0])
@@ -137,9 +145,12 @@ class DenavitHartenberg(eqx.Module):
         return placed @ self.end
 
     def model(self, inertias=None, name: str = "chain", gravity=(0.0, 0.0, -9.81)) -> Model:
-        """The chain as a model, with bodies "link 1", ... in the frames of the modified convention.
+        """Returns the chain as a model, with bodies "link 1", ... in the frames of the modified convention.
 
-        - `inertias`: of each link, in its frame; none by default.
+        Args:
+          inertias: The inertia of each link, in its frame. Default: zero.
+          name: Name of the model.
+          gravity: Acceleration of gravity.
         """
         own = [Inertia.zero()] * len(self.joints) if inertias is None else list(inertias)
         if len(own) != len(self.joints):
@@ -158,17 +169,17 @@ def denavit_hartenberg(
     end: Transform | None = None,
     q: Float[Array, "nq"] | None = None,
 ) -> DenavitHartenberg:
-    """The Denavit–Hartenberg parameters of the chain from the world to a body.
+    """Returns the Denavit–Hartenberg parameters of the chain from the world to a body.
 
-    **Arguments**
+    All joints of the chain must be revolute, prismatic, helical, cylindrical or fixed. Consecutive axes are connected by common
+    perpendiculars, so `a` is not negative. Between parallel axes, the common perpendicular intersects the previous one. Between
+    intersecting axes, x is along z_i × z_{i+1}. The axis of a prismatic joint passes through the origin of its joint frame.
 
-    - `body`: the last by default.
-    - `end`: the end frame on it; its own by default.
-    - `q`: the configuration in which they are taken, and that the joints of the result count from: `neutral` by default.
-
-    All joints on the way have an axis (revolute, prismatic, helical, cylindrical) or are fixed. Common perpendiculars lead from
-    one axis to the next, so `a` is not negative. Between parallel axes it is the one that meets the perpendicular before;
-    between axes that meet, x is along z_i × z_{i+1}. The axis of a slide passes through the origin of its joint frame.
+    Args:
+      model: The model.
+      body: Name of the body. Default: the last one.
+      end: The end frame on the body. Default: the body's own frame.
+      q: The configuration of the parameters, which is the zero of the resulting joints. Default: `neutral`.
 
     >>> chain = rbd.denavit_hartenberg(rbd.load("arm7"))
     >>> chain.table().shape, chain.table("standard").shape
@@ -201,7 +212,7 @@ def denavit_hartenberg(
 
 
 def _between(points, directions, end: Transform, joints: tuple[Joint, ...]) -> DenavitHartenberg:
-    """The screws from the world to the end frame along axes through these points."""
+    """Returns the parameters of the screws from the world to the end frame along axes through the given points."""
     points, directions = [*points, end.position], [*directions, end.rotation[:, 2]]
     dtype = end.position.dtype
     size = sum(jnp.linalg.norm(b - a) for a, b in zip(points, points[1:])) + 1
@@ -215,7 +226,7 @@ def _between(points, directions, end: Transform, joints: tuple[Joint, ...]) -> D
         parallel = square <= tolerance**2
         safe = jnp.where(parallel, 1, square)
         between = points[i + 1] - points[i]
-        # Where the common perpendicular meets the axis, and the next one.
+        # The feet of the common perpendicular on this axis and on the next one.
         here = points[i] + dot(cross(between, to), normal) / safe * z
         there = points[i + 1] + dot(cross(between, z), normal) / safe * to
         away = points[i + 1] - foot
@@ -238,19 +249,19 @@ def _between(points, directions, end: Transform, joints: tuple[Joint, ...]) -> D
 
 
 def _angle(start, end, axis):
-    """The angle from one unit vector to another, about an axis that is orthogonal to both."""
+    """Returns the angle from one unit vector to another, about an axis that is orthogonal to both."""
     return jnp.arctan2(dot(cross(start, end), axis), dot(start, end))
 
 
 def _check_joint(owner: str, what: str, joint: Joint, any_axis: bool = False) -> None:
     if not isinstance(joint, WITH_AXIS):
         raise ModelError(
-            f"{owner}: {what} is a {type(joint).__name__}, which has no single axis; Denavit–Hartenberg parameters are of "
+            f"{owner}: {what} is a {type(joint).__name__}, which has no single axis; Denavit–Hartenberg parameters support "
             "revolute, prismatic, helical and cylindrical joints"
         )
     if not any_axis and not np.allclose(joint.axis, [0, 0, 1]):  # pyright: ignore[reportArgumentType]
         raise ModelError(
-            f"{owner}: {what} has the axis {np.asarray(joint.axis).tolist()}; it is to be about z"
+            f"{owner}: {what} has the axis {np.asarray(joint.axis).tolist()}; it must be about z"
         )
 
 

@@ -9,14 +9,14 @@ from .model import Model
 
 
 def draw(model: Model) -> str:
-    """The model's name and sizes; of each body its joint, degrees of freedom and mass, indented by the tree; constraints."""
+    """Returns the model's name and sizes, the tree with joint, degrees of freedom and mass of each body, and the constraints."""
     topology = model.topology
     kind = "planar, " if model.is_planar else ""
     lines = [f"{model.name}: {kind}{model.nb} bodies, nq = {model.nq}, nv = {model.nv}"]
     children: dict[int, list[int]] = {}
     for body, parent in enumerate(topology.parents):
         children.setdefault(parent, []).append(body)
-    # Depth first with a stack of our own: a long chain is deeper than Python's recursion.
+    # Depth first with an explicit stack, because long chains exceed Python's recursion limit.
     stack = [(body, "", body == children[-1][-1]) for body in reversed(children.get(-1, []))]
     while stack:
         body, indent, last = stack.pop()

@@ -1,7 +1,7 @@
-"""Models made of other models: joints locked, welds fused, several put into one world, numbers cast.
+"""Functions that derive models from other models: locked joints, merged welds, several models in one world, other precision.
 
-All are pure functions. They may be called under `jit` and differentiated with respect to the numbers of the models they
-are given; what they decide about the tree depends on its topology and on names alone.
+All are pure functions. They can be called under `jit` and differentiated with respect to the parameters of the given
+models. Their decisions about the tree depend on its topology and on names only.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from .topology import JointKind, Topology
 from .tree import Traversal, Tree
 
 
-#: Which joints to lock: one name, several, or `{name: configuration}`, where None stands for the joint's own zero.
+#: The joints to lock: one name, several, or `{name: configuration}`, where None stands for the joint's own zero.
 Locks = str | Iterable[str] | Mapping[str, Any]
 
 
 def lock_joints(model: Model, joints: Locks) -> Model:
-    """The model with some of its joints welded in one configuration.
+    """Returns the model with some of its joints welded in one configuration.
 
-    **Arguments**
+    A locked joint becomes a `Fixed` joint of the same name, with the body's placement at `q`. Its limits, damping and other
+    coefficients are removed. A rheonomic joint is fixed at its current position. Joints that mimic a locked joint are locked at
+    the corresponding position. A mimic joint cannot be locked alone: lock its leader. Attachments remain: a force along several
+    joints omits the locked ones, and a constraint on the coordinate of a locked joint raises an error. Actuators of locked
+    joints and their sensors are removed.
 
-    - `joints`: names of joints, which are locked at their zero, or `{name: q}` with the joint's own configuration: a
-      number for a joint with one degree of freedom, else an array of its nq.
-
-    A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
-    and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
-    where they follow it. One that mimics cannot be locked by itself: lock its leader. What is attached stays: a force that
-    acts along several joints leaves out the locked ones, and a constraint on the coordinate of one is refused. Actuators of
-    locked joints go, and with them what measures them.
+    Args:
+      model: The model.
+      joints: Names of joints, which are locked at zero, or `{name: q}` with the joint's own configuration: a scalar for a joint
+        with one degree of freedom, otherwise an array of length nq.
 
     >>> model = rbd.load("double_pendulum")
     >>> rbd.lock_joints(model, {"elbow": 0.5})
@@ -65,7 +65,7 @@ def lock_joints(model: Model, joints: Locks) -> Model:
 
 
 def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
-    """The described bodies with some of their joints welded; see `lock_joints`."""
+    """Returns the body descriptions with some of their joints welded; see `lock_joints`."""
     if joints is None:
         return bodies
     if isinstance(joints, Mapping):
@@ -85,7 +85,7 @@ def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
                 "locked with it"
             )
         at[name] = _configuration(body, value)
-    # Mimic joints of mimic joints too: as often as one more is found.
+    # Repeat until no more mimic joints are found, for mimic joints of mimic joints.
     found = True
     while found:
         found = False
@@ -93,7 +93,7 @@ def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
             if body.mimic is None or body.joint_name in at or body.mimic.leader not in at:
                 continue
             leader = at[body.mimic.leader]
-            if leader.shape == (1,) and body.joint.nq == 1:  # else the builder refuses to couple the two
+            if leader.shape == (1,) and body.joint.nq == 1:  # otherwise the builder raises an error
                 factor, offset = (
                     jnp.asarray(x, leader.dtype) for x in (body.mimic.multiplier, body.mimic.offset)
                 )
@@ -113,7 +113,7 @@ def _first_leader(name: str, by_joint: Mapping[str, Body]) -> str:
 
 
 def _configuration(body: Body, value):
-    """The configuration to lock a joint at, as an array of its nq in the precision of its placement."""
+    """Returns the configuration of a locked joint as an array of length nq, in the precision of its placement."""
     dtype, size = body.placement.rotation.dtype, body.joint.nq
     if value is None:
         return body.joint.neutral().astype(dtype)
@@ -131,25 +131,26 @@ def _configuration(body: Body, value):
             f"joint {body.joint_name!r} cannot be locked at a configuration of shape {shape}; it has nq = {size}"
         )
     if is_known(value) and not np.isfinite(np.asarray(value)).all():
-        raise ModelError(f"joint {body.joint_name!r} cannot be locked at {value}; a configuration is finite")
+        raise ModelError(
+            f"joint {body.joint_name!r} cannot be locked at {value}; a configuration must be finite"
+        )
     return jnp.asarray(value, dtype).reshape(size)
 
 
 def _welded(body: Body, q) -> Body:
-    # A fresh body: nothing acts along a weld.
+    # A new body without coefficients, since a weld has none.
     placement, joint = jax.tree.map(jnp.asarray, (body.placement, body.joint))
     placement = placement @ joint.transform(q)
     return Body(body.name, body.parent, Fixed(), placement, body.inertia, body.joint_name)
 
 
 def fuse_fixed(model: Model) -> Model:
-    """The model without its welds: each welded body made a part of the body that carries it.
+    """Returns the model with each welded body merged into the body that carries it.
 
-    The inertia of a welded body is added to its carrier's, and what attached to it is attached to the carrier; what is welded to
-    the world goes, and what attached to it is attached to the world. The joints that move keep their names, order and
-    coordinates, so the dynamics are the same. The names of the welded bodies are gone, and so is the constant that
-    those welded to the world add to the potential energy. Welds in which something is measured stay: those that bear a force
-    sensor, and those at which a subtree begins.
+    The inertia of a welded body is added to its carrier, and its attachments move to the carrier. Bodies welded to the world
+    are removed, and their attachments move to the world. Moving joints keep their names, order and coordinates, so the dynamics
+    are the same. The names of welded bodies are removed, and so is the constant potential energy of bodies welded to the world.
+    Welds needed for measurements remain: welds with a force sensor, and welds at the root of a measured subtree.
 
     >>> model = rbd.lock_joints(rbd.load("double_pendulum"), "elbow")
     >>> rbd.fuse_fixed(model)
@@ -191,7 +192,7 @@ def fuse_fixed(model: Model) -> Model:
 
 
 def _parted(model: Model) -> Model:
-    """The model with welds that must stay as a group of joints that is not fixed."""
+    """Returns the model with the welds that must remain as a group of joints that is not fixed."""
     topology = model.topology
     welds = [body for body in cut_bodies(model) if topology.fixed[body]]
     if not welds:
@@ -210,7 +211,7 @@ def _parted(model: Model) -> Model:
     return replace(model, topology=replace(topology, kinds=tuple(kinds)), joints=tuple(groups))
 
 
-@jax.jit  # as one program, which takes a tenth of the time that its operations take one by one
+@jax.jit  # one program is 10 times as fast as its separate operations
 def _lumped(model: Model):
     return moving_placements(model), moving_inertias(model), weld_frames(model)
 
@@ -220,15 +221,14 @@ def concatenate(
     names: Sequence[str | None] | None = None,
     placements: Sequence[Transform | None] | None = None,
 ) -> Model:
-    """Several mechanisms in one world, their bodies and coordinates one model after the other (book eq. 3.10).
+    """Returns several mechanisms in one world, with bodies and coordinates in the order of the models (book eq. 3.10).
 
-    **Arguments**
-
-    - `models`: of the same precision and gravity.
-    - `names`: for each model a prefix of its bodies and joints, which are then called `prefix/name`, or None. Needed
-      where the models share names.
-    - `placements`: for each model where to put its world, or None; all in the same place by default. What is fixed to the
-      world moves along; what is given in the world's axes (gravity, a `DirectionalForce`, a `GravityField`) does not.
+    Args:
+      *models: Models of the same precision and gravity.
+      names: A prefix for the bodies and joints of each model, which are then called `prefix/name`, or None. Prefixes are
+        required if the models share names.
+      placements: The placement of each model's world, or None. Default: all at the same place. Attachments fixed to the world
+        move with it; vectors in the world's axes (gravity, a `DirectionalForce`, a `GravityField`) do not.
 
     >>> model = rbd.load("pendulum")
     >>> rbd.concatenate(model, model, names=["left", "right"])
@@ -237,11 +237,11 @@ def concatenate(
     └─ right/bob (right/swing)  Revolute v[1:2], 1 kg
     """
     if not models:
-        raise ModelError("concatenate: there is no model to put together; give at least one")
+        raise ModelError("concatenate: there is no model; pass at least one")
     for what, given in (("names", names), ("placements", placements)):
         if given is not None and (isinstance(given, str) or len(given) != len(models)):
             raise ModelError(
-                f"concatenate: {what} has {len(given)} entries for {len(models)} models; it is a list of one for each"
+                f"concatenate: {what} has {len(given)} entries for {len(models)} models; it must have one per model"
             )
     for model in models:
         a_model("concatenate", model)
@@ -286,13 +286,13 @@ def _check_clashes(models: Sequence[Model], prefixes: Sequence[str]) -> None:
                 if prefix + name in owner:
                     raise ModelError(
                         f"concatenate: models {owner[prefix + name]!r} and {model.name!r} both have a {what} "
-                        f"{prefix + name!r}; tell them apart with names=(...), a prefix for each model"
+                        f"{prefix + name!r}; distinguish them with names=(...), a prefix for each model"
                     )
             owner |= {prefix + name: model.name for name in getattr(model, f"{what}_names")}
 
 
 def _moved(body: Body, prefix: str, placement: Transform | None) -> Body:
-    """A body of a model whose names get a prefix and whose world is put elsewhere."""
+    """Returns a body with a prefix on its names and with the world of its model moved."""
     root = body.parent == "world"
     return replace(
         body,
@@ -310,12 +310,13 @@ def rename(
     joints: Mapping[str, str] | None = None,
     attached: Mapping[tuple[str, str], str] | None = None,
 ) -> Model:
-    """The model with other names for some of its bodies and joints; what is attached to them stays attached.
+    """Returns the model with other names for some of its bodies and joints; attachments remain attached.
 
-    **Arguments**
-
-    - `bodies`, `joints`: `{name: new name}`.
-    - `attached`: of what else has a name, `{("site", name): new name}`.
+    Args:
+      model: The model.
+      bodies: `{name: new name}` for bodies.
+      joints: `{name: new name}` for joints.
+      attached: `{("site", name): new name}` for attachments, by role and name.
 
     >>> rbd.rename(rbd.load("pendulum"), joints={"swing": "hinge"}).joint_names
     ('hinge',)
@@ -323,7 +324,7 @@ def rename(
     a_model("rename", model)
     for what, given in (("bodies", bodies), ("joints", joints), ("attached", attached)):
         if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"rename: {what} is {reprlib.repr(given)}; it takes {{name: new name}}")
+            raise TypeError(f"rename: {what} is {reprlib.repr(given)}; it must be {{name: new name}}")
     new = {"body": dict(bodies or {}), "joint": dict(joints or {})}
     for what, names in (("body", model.body_names), ("joint", model.joint_names)):
         for name in new[what]:
@@ -353,18 +354,26 @@ def rename(
 
 
 def with_traversal(model: Model, traversal: Traversal) -> Model:
-    """The same model with its tree traversed another way: `"scan"`, `"levels"`, `"doubling"` or `"auto"` (see `Tree`).
+    """Returns the same model with another traversal of its tree.
+
+    Args:
+      model: The model.
+      traversal: `"scan"`, `"levels"`, `"doubling"` or `"auto"` (see `Tree`).
 
     >>> rbd.with_traversal(rbd.load("double_pendulum"), "levels").topology.traversal
     'levels'
     """
     a_model("with_traversal", model, planar=True)
-    Tree((), traversal)  # refuses what is no traversal
+    Tree((), traversal)  # validates the traversal
     return replace(model, topology=replace(model.topology, traversal=traversal))
 
 
 def astype(model: Model, dtype) -> Model:
-    """The model with all its numbers in another precision.
+    """Returns the model with all parameters in another precision.
+
+    Args:
+      model: The model.
+      dtype: `jnp.float32` or `jnp.float64`.
 
     >>> rbd.astype(rbd.load("pendulum"), jnp.float32).dtype
     dtype('float32')
@@ -374,10 +383,10 @@ def astype(model: Model, dtype) -> Model:
         kind = np.dtype(dtype)
     except TypeError:
         raise ModelError(
-            f"astype: {dtype!r} is no type of numbers; give jnp.float32 or jnp.float64"
+            f"astype: {dtype!r} is not a floating-point type; give jnp.float32 or jnp.float64"
         ) from None
     if not jnp.issubdtype(kind, jnp.floating):
-        raise ModelError(f"astype: a model's numbers are floating-point, not {kind}")
+        raise ModelError(f"astype: the type of a model's numbers must be floating-point, got {kind}")
     if jax.dtypes.canonicalize_dtype(kind) != kind:
         raise ModelError(f"astype: {kind} is not enabled; set the JAX option jax_enable_x64")
     cast = with_precision(model, kind)
@@ -391,7 +400,11 @@ def astype(model: Model, dtype) -> Model:
 
 
 def at_time(model: Model, time) -> Model:
-    """The model as it is at a time: joints and what is attached that move by themselves (`rheonomic`) where it puts them.
+    """Returns the model at a time, with rheonomic joints and attachments at their positions at that time.
+
+    Args:
+      model: The model.
+      time: The time, a scalar.
 
     >>> builder = rbd.ModelBuilder()
     >>> _ = builder.add_body("wheel", joint=rbd.joints.ConstantVelocity(rbd.joints.Prismatic((1, 0, 0)), [2.0]))
@@ -404,7 +417,9 @@ def at_time(model: Model, time) -> Model:
         return model
     now = as_array("at_time", "time", time, "one number").astype(model.dtype)
     if now.shape != ():
-        raise ValueError(f"at_time: time has shape {now.shape}; it is one number, so batch with jax.vmap")
+        raise ValueError(
+            f"at_time: time has shape {now.shape}; it must be one number, so batch with jax.vmap"
+        )
 
     def moved(kind: JointKind, joints):
         return jax.vmap(lambda joint: joint.at_time(now))(joints) if kind.rheonomic else joints

@@ -1,7 +1,7 @@
-"""What numbers a body or a joint cannot have, in words: of one that is being built, and of all of a model at once.
+"""Messages about invalid parameters of bodies and joints, for a body under construction and for complete models.
 
-All functions take known numbers, in NumPy, with a leading axis of bodies or degrees of freedom, and give the entries that are
-wrong and what is wrong with each.
+All functions take known values, in NumPy, with a leading axis of bodies or degrees of freedom. They yield the index of each
+invalid entry and a message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Faults = Iterator[tuple[int, str]]
 
 
 def of_numbers(name: str, leaves: list) -> Faults:
-    """Of arrays with a row for each body."""
+    """Yields faults of arrays with one row per body: numbers that are not finite."""
     finite = [np.isfinite(np.asarray(x)).reshape(len(x), -1) for x in leaves]
     if all(x.all() for x in finite):
         return
@@ -28,11 +28,11 @@ def of_numbers(name: str, leaves: list) -> Faults:
 
 def of_masses(masses: np.ndarray) -> Faults:
     for entry in np.flatnonzero(masses < 0).tolist() if masses.min(initial=0) < 0 else ():
-        yield entry, f"its mass is {masses[entry]:g}; a mass is positive or zero"
+        yield entry, f"its mass is {masses[entry]:g}; a mass must be positive or zero"
 
 
 def of_coefficients(name: str, values: np.ndarray) -> Faults:
-    """Of what belongs to each degree of freedom and is not negative; limits alone may be infinite."""
+    """Yields faults of nonnegative coefficients, one per degree of freedom; only limits may be infinite."""
     fine = values >= 0 if "limit" in name else (values >= 0) & (values < np.inf)
     for entry in () if fine.all() else np.flatnonzero(~fine).tolist():
         negative = values[entry] < 0
@@ -43,7 +43,7 @@ def of_coefficients(name: str, values: np.ndarray) -> Faults:
 
 
 def of_limits(lower: np.ndarray, upper: np.ndarray) -> Faults:
-    """Of the coordinates' range."""
+    """Yields faults of lower and upper position limits."""
     for entry in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)).tolist():
         low, high = lower[entry], upper[entry]
         if np.isnan(low) or np.isnan(high):
@@ -53,7 +53,7 @@ def of_limits(lower: np.ndarray, upper: np.ndarray) -> Faults:
 
 
 def of_inertias(inertias: AnyInertia) -> Faults:
-    """Why no real body can have them. Massless ones without rotational inertia are let pass."""
+    """Yields the reasons why inertias are physically impossible; a zero mass without rotational inertia is valid."""
     mass, first, rotational = (np.asarray(x) for x in jax.tree.leaves(inertias))
     eps = np.finfo(rotational.dtype).eps
     mass, first, rotational = (x.astype(float) for x in (mass, first, rotational))
@@ -66,7 +66,7 @@ def of_inertias(inertias: AnyInertia) -> Faults:
     square = np.sum(first**2, axis=1)[:, None, None] * np.eye(3) - first[:, :, None] * first[:, None, :]
     heavy = mass != 0
     moments = np.linalg.eigvalsh(about_origin - square / np.where(heavy, mass, 1)[:, None, None])
-    # What the shift to the centre of mass loses by rounding is no fault of the body.
+    # Tolerate the rounding error of the shift to the center of mass.
     slack = 1e-6 * np.abs(moments).max(axis=1, initial=0) + 8 * eps * largest
     negative, thin = moments[:, 0] < -slack, moments[:, 2] > moments[:, 0] + moments[:, 1] + slack
     for entry in np.flatnonzero(np.where(heavy, negative | thin, largest > 0)).tolist():
@@ -89,7 +89,7 @@ def _of_planar_inertias(mass, first, rotational, eps) -> Faults:
 
 
 def triangle_fault(moments: np.ndarray, slack: float) -> str | None:
-    """Why no real body can have these principal moments, smallest first, or None."""
+    """Returns why principal moments, smallest first, are physically impossible, or None."""
     a, b, c = moments
     if c > a + b + slack:
         return f"the principal moments {a:.3g}, {b:.3g}, {c:.3g} break the triangle inequality"

@@ -1,8 +1,8 @@
 """Models from a graph of bodies and joints (book §4.1.1, §4.1.2, eqs. 4.1, 4.2): any order, any polarity, any loops.
 
-A joint connects two frames, one on each of two bodies, and which of them is called the predecessor is up to the description. From
-the graph follows a spanning tree: its joints are the joints of the model, reversed where the tree passes them from the
-successor to the predecessor (table 4.2), and the others close loops. Bodies keep the frames that they are described in.
+A joint connects two frames, one on each of two bodies; the description chooses which body is the predecessor. The builder
+selects a spanning tree of the graph. Its joints become the joints of the model, reversed if the tree passes them from
+successor to predecessor (table 4.2). The other joints close loops. Bodies keep the frames of the description.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .tree import Traversal
 
 @dataclass(frozen=True)
 class Arc:
-    """A joint of a graph: its frame on the predecessor, and on the successor. None is the body's own frame."""
+    """A joint of a graph, with its frames on the predecessor and on the successor; None is the body's own frame."""
 
     name: str
     predecessor: str
@@ -44,11 +44,11 @@ class Arc:
 
     @property
     def stays(self) -> bool:
-        """Whether something acts along it, which needs it in the tree."""
+        """Returns whether the joint has coefficients along it, so that it must be in the tree."""
         return any(not _is_default(name, value) for name, value in self.along.items())
 
     def attached(self, parent: str) -> tuple[Transform, Joint]:
-        """The placement and the joint of the tree that it is, seen from one of its bodies."""
+        """Returns the placement and the joint for the tree, with one of its bodies as the parent."""
         forth = parent == self.predecessor
         first, second = (self.frame_p, self.frame_s) if forth else (self.frame_s, self.frame_p)
         return attached_joint(self.joint if forth else reverse(self.joint), first, second)
@@ -57,7 +57,7 @@ class Arc:
 def attached_joint(
     joint: Joint, first: Transform | None, second: Transform | None
 ) -> tuple[Transform, Joint]:
-    """The placement and the joint of a body that it attaches by its frame `second` to the frame `first` of the parent."""
+    """Returns placement and joint of a body attached by its frame `second` to the frame `first` of the parent."""
     placement = Transform.identity() if first is None else first
     if second is None:
         return placement, joint
@@ -111,10 +111,10 @@ class GraphBuilder:
         self.attached: list[Attached] = []
 
     def add_body(self, name: str, inertia: Inertia | None = None) -> str:
-        """A body, with its inertia in its own frame (none by default); returns its name."""
+        """Adds a body with an inertia in its own frame (zero by default), and returns its name."""
         if not isinstance(name, str) or not name or name == "world" or name in self.inertias:
             raise ModelError(
-                f"body {name!r}: every body needs a name of its own, that is not empty and not 'world'"
+                f"body {name!r}: every body needs a name of its own that is not empty and not 'world'"
             )
         self.inertias[name] = Inertia.zero() if inertia is None else inertia
         return name
@@ -129,13 +129,16 @@ class GraphBuilder:
         frame_s=None,
         **along_joint,
     ) -> None:
-        """A joint from the predecessor, a body or the world, to the successor; they may be added later.
+        """Adds a joint from the predecessor to the successor, which may be added later.
 
-        **Arguments**
-
-        - `joint`: a weld by default.
-        - `frame_p`, `frame_s`: where it is on either: a `Transform`, a point, or None for the body's own frame.
-        - `along_joint`: what acts along it, as for `ModelBuilder.add_body`. Such a joint is in the tree.
+        Args:
+          name: Name of the joint.
+          predecessor: Name of a body, or "world".
+          successor: Name of a body, or "world".
+          joint: The joint. Default: a weld.
+          frame_p: The joint frame on the predecessor: a `Transform`, a point, or None for the body's own frame.
+          frame_s: The joint frame on the successor, in the same forms.
+          **along_joint: Coefficients along the joint, as for `ModelBuilder.add_body`. A joint with coefficients is in the tree.
         """
         joint = Fixed() if joint is None else joint
         if not isinstance(joint, Joint):
@@ -143,7 +146,7 @@ class GraphBuilder:
                 f"joint {name!r}: joint is a {type(joint).__name__}, not an instance of rbd.joints.Joint"
             )
         if not isinstance(name, str) or not name or name in self.joints:
-            raise ModelError(f"joint {name!r}: every joint needs a name of its own, that is not empty")
+            raise ModelError(f"joint {name!r}: every joint needs a name of its own that is not empty")
         if predecessor == successor:
             raise ModelError(f"joint {name!r}: it connects {predecessor!r} with itself; name two bodies")
         unknown = set(along_joint) - {*ALONG_JOINT, "mimic"}
@@ -157,22 +160,21 @@ class GraphBuilder:
         self.joints[name] = Arc(name, predecessor, successor, joint, first, second, dict(along_joint))
 
     def attach(self, *things: Attached) -> None:
-        """Attach things to bodies or joints that are there when the model is built."""
+        """Adds attachments to bodies or joints that exist when the model is built."""
         self.attached += things
 
     def add_constraint(self, constraint: Constraint) -> None:
-        """Tie bodies or joints that are there when the model is built."""
+        """Adds a constraint between bodies or joints that exist when the model is built."""
         self.attach(constraint)
 
     def build(self, root: str | None = None, tree: Sequence[str] = (), strict: bool = False) -> Model:
-        """The model, on a spanning tree that is as shallow as can be (book §10.2).
+        """Returns the model on a spanning tree of minimal depth (book §10.2).
 
-        **Arguments**
-
-        - `root`: of bodies that are not connected with the world, the one whose joint to the world is `Free` (of the
-          same name); by default of each such part the one that was added first.
-        - `tree`: names of joints that shall be in the tree; all others may be cut.
-        - `strict`: as for `ModelBuilder.build`.
+        Args:
+          root: A body that is not connected with the world and gets a `Free` joint (of the same name) to the world. Default:
+            the first added body of each such part of the graph.
+          tree: Names of joints that must be in the tree; all others may be cut.
+          strict: As for `ModelBuilder.build`.
         """
         root_of = self._free_roots(root)
         taken = self._spanning(tree, root_of)
@@ -181,7 +183,7 @@ class GraphBuilder:
         for body in root_of:
             if body in self.joints:
                 raise ModelError(
-                    f"body {body!r} floats, and its joint to the world has its name, which another joint has"
+                    f"body {body!r} floats, so its joint to the world gets its name, but another joint has this name"
                 )
         pending = list(taken)
         while len(placed) <= len(self.inertias):
@@ -219,16 +221,16 @@ class GraphBuilder:
                     )
 
     def _free_roots(self, root: str | None) -> list[str]:
-        """The bodies that get a free joint to the world: one of each part that is not connected with it."""
+        """Returns the bodies with a free joint to the world: one of each part that is not connected with it."""
         self._check_ends()
         part = _Parts([*self.inertias, "world"])
         for arc in self.joints.values():
             part.join(arc.predecessor, arc.successor)
         if root is not None and (root not in self.inertias or part.of(root) == part.of("world")):
             found = (
-                "is no body"
+                "is not a body"
                 if root not in self.inertias
-                else "is connected with the world, which is the root then"
+                else "is connected with the world, which is then the root"
             )
             raise ModelError(f"GraphBuilder.build: root {root!r} {found}")
         roots: dict[str, str] = {} if root is None else {part.of(root): root}
@@ -238,7 +240,7 @@ class GraphBuilder:
         return list(roots.values())
 
     def _spanning(self, wanted: Sequence[str], roots: Sequence[str]) -> list[Arc]:
-        """The joints of the tree: those that must be in it, and then the nearest to the root first."""
+        """Returns the joints of the tree: first the required ones, then the joints nearest to the root."""
         wanted = [wanted] if isinstance(wanted, str) else list(wanted)
         for name in wanted:
             if name not in self.joints:
@@ -252,8 +254,8 @@ class GraphBuilder:
         for arc in must:
             if not part.join(arc.predecessor, arc.successor):
                 raise ModelError(
-                    f"GraphBuilder.build: the joints {', '.join(repr(one.name) for one in must)} are to be in the tree, and "
-                    f"{arc.name!r} closes a loop of them. A joint is in the tree if `tree` names it or something acts along it "
+                    f"GraphBuilder.build: the joints {', '.join(repr(one.name) for one in must)} must be in the tree, but "
+                    f"{arc.name!r} closes a loop of them. A joint is in the tree if `tree` names it or it has coefficients "
                     "(damping, limits, ...)"
                 )
         depth = self._depths(roots)
@@ -263,7 +265,7 @@ class GraphBuilder:
         return must + [arc for arc in order if arc not in must and part.join(arc.predecessor, arc.successor)]
 
     def _depths(self, roots: Sequence[str]) -> dict[str, int]:
-        """How many joints lead to each body at least."""
+        """Returns the minimal number of joints from the root to each body."""
         depth, level = {"world": 0, **dict.fromkeys(roots, 1)}, 0
         while len(depth) <= len(self.inertias):
             for arc in self.joints.values():
@@ -275,12 +277,16 @@ class GraphBuilder:
 
 
 def reroot(model: Model, body: str) -> Model:
-    """The model with another body at the root of its tree: the same mechanism, which a `Free` joint places by that body now.
+    """Returns the same mechanism with another body at the root of its tree, on the `Free` joint.
 
-    The root of that body's tree must float. Joints between the two are reversed (`rbd.joints.reverse`), and keep their
-    names, their coordinates and what acts along them; bodies keep their frames. Coordinates come in another order, and those
-    of the free joint are of another body: `rbd.transfer_state` takes states to and fro. What joints transmit is reckoned from
-    parent to child, so it has the other sign where a joint is reversed.
+    The root of that body's tree must float. Joints between the two bodies are reversed (`rbd.joints.reverse`), and keep their
+    names, coordinates and coefficients. Bodies keep their frames. The order of the coordinates changes, and the coordinates
+    of the free joint belong to another body; `rbd.transfer_state` converts states in both directions. Forces transmitted by
+    joints count from parent to child, so they change sign at reversed joints.
+
+    Args:
+      model: The model.
+      body: Name of the new root.
 
     >>> builder = rbd.ModelBuilder(name="robot")
     >>> for name, parent, joint in [("base", "world", rbd.joints.Free()), ("hand", "base", rbd.joints.Revolute())]:
@@ -300,7 +306,7 @@ def reroot(model: Model, body: str) -> Model:
     if root.joint.nv != 6:
         raise ModelError(
             f"reroot: body {body!r} is on the world by joint {root.joint_name!r}, a {type(root.joint).__name__}; only "
-            "a tree that floats, on a Free joint, has a root to choose"
+            "a tree that floats, on a Free joint, can have another root"
         )
     if len(bodies) == 1:
         return model
@@ -313,8 +319,8 @@ def reroot(model: Model, body: str) -> Model:
     for thing in model.attached:
         if root.joint_name in thing.joints:
             raise ModelError(
-                f"reroot: {thing.label} is on joint {root.joint_name!r}, whose coordinates are those of another body then; take "
-                "it off first with rbd.detach"
+                f"reroot: {thing.label} is on joint {root.joint_name!r}, whose coordinates would belong to another body; remove "
+                "it first with rbd.detach"
             )
     frame = _configured(root)
     for own in bodies[-2::-1]:
@@ -346,7 +352,7 @@ def reroot(model: Model, body: str) -> Model:
 
 
 def _configured(body: Body) -> Transform:
-    """The joint of a body in its reference configuration."""
+    """Returns the transform of the joint of a body in its reference configuration."""
     q = body.joint.neutral() if body.reference is None else jnp.asarray(body.reference)
     return body.joint.transform(q.astype(body.placement.position.dtype))
 
@@ -358,7 +364,7 @@ def _is_identity(placement: Transform) -> bool:
 
 
 class _Parts:
-    """Which of some names are connected."""
+    """Connected components of names."""
 
     def __init__(self, names):
         self.above = {name: name for name in names}
@@ -369,7 +375,7 @@ class _Parts:
         return name
 
     def join(self, one: str, other: str) -> bool:
-        """Connect two; whether they were not connected before."""
+        """Connects two names, and returns whether they were disconnected before."""
         one, other = self.of(one), self.of(other)
         self.above[one] = other
         return one != other

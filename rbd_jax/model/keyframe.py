@@ -1,4 +1,4 @@
-"""Named states that a model carries."""
+"""Named states of a model."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .model import Model
 
 
 class Keyframe(Attached):
-    """A state of a model under a name: where its joints are and how fast they move, and what its actuators are told.
+    """A named state of a model: positions and velocities of its joints, and controls and activations of its actuators.
 
-    - `q`, `v`: of some joints, by name, each an array of the joint's nq and nv; the others are neutral and at rest.
-    - `controls`, `activations`: of some actuators, by name; by default zero, and the state in which the actuator starts.
-    - `time`: of the state.
+    - `q`, `v`: arrays of nq and nv of some joints, by name; the other joints are neutral and at rest.
+    - `controls`, `activations`: values of some actuators, by name; by default zero, and the initial state of the actuator.
+    - `time`: the time of the state.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Keyframe("folded", {"elbow": jnp.pi}))
     >>> print(rbd.keyframe(model, "folded").q)
@@ -95,11 +95,11 @@ class Keyframe(Attached):
         return self.changed(**kept)
 
     def configuration(self, model: Model) -> Float[Array, "nq"]:
-        """q of the model that carries it."""
+        """Returns q for the model that carries the keyframe."""
         return self._filled(model, neutral(model), self.q, model.q_slice, "q")
 
     def velocity(self, model: Model) -> Float[Array, "nv"]:
-        """v of the model that carries it."""
+        """Returns v for the model that carries the keyframe."""
         return self._filled(model, jnp.zeros(model.nv, model.dtype), self.v, model.v_slice, "v")
 
     def _filled(self, model, x, values, place, what):
@@ -117,7 +117,7 @@ class Keyframe(Attached):
 
 
 def _array(owner: str, what: str, value) -> Array | None:
-    """As an array of one axis."""
+    """Returns a value as an array with one axis, or None."""
     if value is None:
         return None
     shape = np.shape(value)

@@ -1,7 +1,7 @@
-"""A model seen without its welds: each moving body with all that is welded to it, as one body.
+"""A model without welds: each moving body merged with all bodies that are welded to it.
 
-A welded body never moves against its carrier, so the recursions need not visit it. What is computed here depends on the
-model alone and not on its state; inside a loop over samples the compiler does it once.
+A welded body never moves relative to its carrier, so the recursions skip it. The results depend on the model only, not on
+its state; the compiler computes them once outside of a loop over samples.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from .model import Model
 
 
 def weld_frames(model: Model) -> AnyTransform:
-    """Each body's frame in the frame of the moving body that carries it (or of the world): (nb,).
+    """Returns each body's frame in the frame of the moving body (or of the world) that carries it: (nb,).
 
-    A moving body's is the identity.
+    The frame of a moving body is the identity.
     """
     topology = model.topology
     rows, row_of = [unmoved(model)], np.zeros(model.nb + 1, int)  # entry nb, also index -1, is the world
@@ -39,7 +39,7 @@ def weld_frames(model: Model) -> AnyTransform:
 
 
 def moving_placements(model: Model) -> AnyTransform:
-    """The joint frame of each moving body, in the frame of the moving body above it."""
+    """Returns the joint frame of each moving body, in the frame of the moving body above it."""
     topology = model.topology
     own = model.placements.gather(topology.moving_bodies)
     if not topology.fixed.any():
@@ -50,7 +50,7 @@ def moving_placements(model: Model) -> AnyTransform:
 
 
 def moving_inertias(model: Model) -> AnyInertia:
-    """The inertia of each moving body and all that is welded to it, in the moving body's frame."""
+    """Returns the inertia of each moving body with all bodies welded to it, in the moving body's frame."""
     topology = model.topology
     if not topology.fixed.any():
         return model.inertias
@@ -59,7 +59,7 @@ def moving_inertias(model: Model) -> AnyInertia:
 
 
 def sum_by_moving_body(model: Model, x):
-    """Sum the rows of `x`, one for each body, over what each moving body carries; what is welded to the world drops out."""
+    """Sums the rows of `x`, one per body, over the bodies that each moving body carries; the world's are omitted."""
     topology = model.topology
     if not topology.fixed.any():
         return x
@@ -67,7 +67,7 @@ def sum_by_moving_body(model: Model, x):
 
 
 def with_inertias_added(model: Model, added: Mapping[int, Inertia]) -> Model:
-    """The model with more inertia on some bodies, by their index, each in the body's frame."""
+    """Returns the model with inertias added to some bodies, by their index, each in the body's frame."""
     none = jnp.zeros(10, model.dtype)
     change = [
         added[body].parameters.astype(model.dtype) if body in added else none for body in range(model.nb)
@@ -76,5 +76,5 @@ def with_inertias_added(model: Model, added: Mapping[int, Inertia]) -> Model:
 
 
 def unmoved(model: Model) -> AnyTransform:
-    """A frame placed in itself, as a batch of one: (1,)."""
+    """Returns the identity transform as a batch of one: (1,)."""
     return jax.tree.map(lambda x: x[None], model.placements.identity(model.dtype))

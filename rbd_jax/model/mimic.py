@@ -1,4 +1,4 @@
-"""Joints that mimic others: who leads them, and what acts along them as a part of what acts along their leaders."""
+"""Mimic joints: their leaders, and the transfer of their coefficients to the leaders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: `q = multiplier q_leader + offset`.
+    """The coupling of a joint that follows another: `q = multiplier q_leader + offset`.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball, hinge = rbd.Inertia.sphere(1.0, 0.1), rbd.joints.Revolute(axis=(0, 0, 1))
@@ -36,7 +36,7 @@ class Mimic:
 
 
 class Ratio(NamedTuple):
-    """How a joint follows one that mimics none itself."""
+    """The coupling of a mimic joint to a leader that mimics no other joint."""
 
     leader: str
     multiplier: Any
@@ -44,7 +44,7 @@ class Ratio(NamedTuple):
 
 
 def ratios(bodies: Sequence[Body], dtype) -> dict[str, Ratio]:
-    """Of each joint that mimics another, by name, how it follows the joint that leads all on the way."""
+    """Returns the coupling of each mimic joint, by name, to the leader at the end of its chain."""
     by_joint = {body.joint_name: body for body in bodies}
     found: dict[str, Ratio] = {}
     for body in bodies:
@@ -82,14 +82,14 @@ def ratios(bodies: Sequence[Body], dtype) -> dict[str, Ratio]:
 
 
 def _own_ratio(body: Body, dtype) -> Ratio:
-    """How a joint follows the one that it names."""
+    """Returns the coupling of a joint to the leader that it names."""
     assert body.mimic is not None
     numbers = []
     for name in ("multiplier", "offset"):
         value = numbers_of(f"joint {body.joint_name!r}: its mimic's {name}", getattr(body.mimic, name))
         if value.shape != () or (is_known(value) and not np.isfinite(value)):
             raise ModelError(
-                f"joint {body.joint_name!r}: its mimic's {name} is {value}; it is one finite number"
+                f"joint {body.joint_name!r}: its mimic's {name} is {value}; it must be one finite number"
             )
         numbers.append(array_module(value).asarray(value, dtype))
     return Ratio(body.mimic.leader, *numbers)
@@ -103,22 +103,27 @@ def absorbed(
     at: Mapping[str, np.ndarray],
     names: Sequence[str],
 ):
-    """What acts along the leaders, with what acts along the joints that mimic them.
+    """Returns the coefficients along the leaders, including the coefficients of the joints that mimic them.
 
-    Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
-    The leader's limits shrink to what those of the mimic joints allow.
+    Damping, armature and stiffness act on the leader multiplied by the squared multiplier, Coulomb friction by its absolute
+    value. The leader's limits are intersected with the limits of its mimic joints.
 
-    **Arguments**: what acts along each, by name; multiplier and offset of each mimic joint; for each name the entry of its
-    leader; and what the mimic joints are called.
+    Args:
+      leaders: Coefficients along the leaders, by name.
+      mimics: Coefficients along the mimic joints, by name.
+      factor: Multiplier of each mimic joint.
+      offset: Offset of each mimic joint.
+      at: Index of each mimic joint's leader, for each name.
+      names: Names of the mimic joints.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # what that leads to is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # the checks below reject the results
         total = _absorbed(leaders, mimics, factor, offset, at)
     for name in ("armature", "damping", "stiffness", "friction", "spring_reference"):
         own = total[name]
         for joint, entry in zip(names, at[name]):
             if is_known(own) and not np.isfinite(own[entry]):
                 raise ModelError(
-                    f"joint {joint!r} mimics another, which adds up to a {name.replace('_', ' ')} of {own[entry]} there: the "
+                    f"joint {joint!r} mimics another, which results in a {name.replace('_', ' ')} of {own[entry]} there: the "
                     "multiplier is too large for it"
                 )
     lower, upper = total["lower"], total["upper"]
@@ -127,7 +132,7 @@ def absorbed(
             low, high = float(lower[entry]), float(upper[entry])
             if not low <= high or low == np.inf or high == -np.inf:
                 raise ModelError(
-                    f"joint {joint!r} mimics another, and the limits of both leave no place for that: at the other, from {low:g} "
+                    f"joint {joint!r} mimics another, and the limits of both exclude each other: at the other, from {low:g} "
                     f"to {high:g}; change them, or the multiplier and offset"
                 )
     return total
@@ -146,7 +151,7 @@ def _absorbed(leaders, mimics, factor, offset, at):
             ("friction", xp.abs(factor)),
         )
     }
-    # Springs of the same joint pull together where their moments balance.
+    # The combined rest position of springs on the same joint balances their moments.
     once, first, group = np.unique(at["stiffness"], return_index=True, return_inverse=True)
     there = at["spring_reference"][first]
     stiffness, reference = total["stiffness"][once], leaders["spring_reference"][there]
@@ -154,7 +159,7 @@ def _absorbed(leaders, mimics, factor, offset, at):
     pull = _at(xp, "add", leaders["stiffness"][once] * reference, group, mimics["stiffness"] * rest)
     reference = xp.where(stiffness > 0, pull / xp.where(stiffness > 0, stiffness, 1), reference)
     total["spring_reference"] = _at(xp, "set", leaders["spring_reference"], there, reference)
-    # Infinite limits are kept out of the division, which would differentiate to 0 * inf.
+    # Exclude infinite limits from the division, whose derivative would be 0 * inf.
     limits = xp.stack([mimics["lower"], mimics["upper"]])
     factors = factor[None]
     finite = xp.isfinite(limits) & (factors != 0)
@@ -168,7 +173,7 @@ def _absorbed(leaders, mimics, factor, offset, at):
 
 
 def _at(xp, operation: str, x, at: np.ndarray, values):
-    """`x` with some of its entries set to values, or these added, or the larger or smaller of the two there."""
+    """Returns `x` with some of its entries set to values, or combined with values by addition, maximum or minimum."""
     if xp is jnp:
         return getattr(x.at[at], operation)(values)
     x = x.copy()
@@ -180,7 +185,7 @@ def _at(xp, operation: str, x, at: np.ndarray, values):
 
 
 def numbers_of(what: str, value):
-    """As an array of floats: a tracer as it is, all else in NumPy."""
+    """Converts a value to an array of floats: tracers to JAX arrays, all others to NumPy arrays."""
     if not is_known(value):
         return floating(value)
     try:
@@ -190,5 +195,5 @@ def numbers_of(what: str, value):
 
 
 def array_module(tree):
-    """NumPy for known numbers, which spares compiling each small operation, and JAX for traced ones."""
+    """Returns NumPy for known values, which avoids compiling each small operation, and JAX for traced ones."""
     return np if is_known(tree) else jnp

@@ -1,4 +1,4 @@
-"""The model: a PyTree whose leaves are all the numbers of a mechanism, and whose structure is its topology."""
+"""The model: a PyTree whose leaves are all parameters of a mechanism, and whose structure is its topology."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from .topology import Topology
 class Model(Module):
     """A mechanism of rigid bodies in a tree, each attached to its parent by a joint (book table 4.3).
 
-    Every field but the topology is an array and a leaf: differentiate with respect to it (book §5.5), batch over it with `vmap`,
-    replace it with `equinox.tree_at`. Made by `rbd.load`, `rbd.load_urdf`, `rbd.load_mjcf` or a `ModelBuilder`.
+    Every field except the topology is an array and a leaf: differentiate with respect to it (book §5.5), batch over it with
+    `vmap`, replace it with `equinox.tree_at`. Create models with `rbd.load`, `rbd.load_urdf`, `rbd.load_mjcf` or a
+    `ModelBuilder`.
 
-    - `gravity`: the acceleration of free fall, in the world. (2,) in a planar model, whose `placements`, `inertias` and `joints`
-      are planar too; see `planar`.
+    - `gravity`: the acceleration of free fall, in the world. It is (2,) in a planar model, whose `placements`, `inertias` and
+      `joints` are planar too; see `planar`.
     - `placements`: the joint frame of each body, in its parent's frame.
-    - `inertias`: of each body, in its own frame.
-    - `joints`: the joints, equal ones stacked in a group.
-    - `armature`: inertia added to each degree of freedom (rotors seen through their gears).
+    - `inertias`: the inertia of each body, in its own frame.
+    - `joints`: the joints, with equal ones stacked in a group.
+    - `armature`: inertia added to each degree of freedom (rotor inertias reflected through gears).
     - `damping`, `friction`: viscous coefficient and Coulomb force of each degree of freedom.
-    - `stiffness`, `spring_reference`: of the spring at each degree of freedom, and the configuration in which it rests.
-    - `lower`, `upper`: position limits, for each entry of q; infinite where there is none.
-    - `velocity_limit`, `effort_limit`: for each degree of freedom.
+    - `stiffness`, `spring_reference`: stiffness of the spring at each degree of freedom, and its rest configuration.
+    - `lower`, `upper`: position limits, for each entry of q; infinite for entries without limits.
+    - `velocity_limit`, `effort_limit`: limits for each degree of freedom.
     - `mimic_multiplier`, `mimic_offset`: `q_follower = multiplier q_leader + offset`, for each joint that mimics another.
-    - `reference`: the configuration that it is described in, `neutral`; every joint at its zero unless a file says otherwise.
-    - `attached`: what the tree does not say: constraints, force elements, sites, shapes, actuators, sensors. See `attach`.
-    - `settings`: what a file says about simulating it.
+    - `reference`: the reference configuration, see `neutral`; every joint at its zero unless a file defines another one.
+    - `attached`: constraints, force elements, sites, shapes, actuators, sensors; see `attach`.
+    - `settings`: the simulation settings of the model file.
 
     >>> model = rbd.load("double_pendulum")
     >>> print(model.nq, model.nv, model.body_names, model.inertias.mass)
@@ -88,7 +89,7 @@ class Model(Module):
 
     @property
     def nb(self) -> int:
-        """The number of bodies, the world not counted."""
+        """The number of bodies, without the world."""
         return self.topology.nb
 
     @property
@@ -102,65 +103,65 @@ class Model(Module):
 
     @property
     def is_planar(self) -> bool:
-        """Whether it is on planar algebra: what `planar` makes of a model that moves in a plane."""
+        """True for a model on planar algebra, the result of `planar`."""
         return isinstance(self.placements, planar.Transform)
 
     @property
     def vector_size(self) -> int:
-        """How many entries a motion or force vector has: six, of a planar model three."""
+        """The number of entries of a motion or force vector: six, or three for a planar model."""
         return 3 if self.is_planar else 6
 
     def attached_as(self, role: str) -> tuple[Attached, ...]:
-        """What the model carries in this role, in its order: constraints, forces."""
+        """Returns the attachments of a role, in their order."""
         return tuple(thing for thing in self.attached if thing.role == role)
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """Loops, couplings, prescribed motions; see `add_constraints`."""
+        """The constraints: loops, couplings, prescribed motions; see `add_constraints`."""
         return self.attached_as("constraint")  # pyright: ignore[reportReturnType]
 
     @property
     def forces(self) -> tuple[Attached, ...]:
-        """The force elements that act on it in every rollout; see `add_forces`."""
+        """The force elements that act on the model in every rollout; see `add_forces`."""
         return self.attached_as("force")
 
     @property
     def sites(self) -> tuple[Attached, ...]:
-        """Named frames on its bodies."""
+        """The named frames on its bodies."""
         return self.attached_as("site")
 
     @property
     def shapes(self) -> tuple[Attached, ...]:
-        """What its bodies look like and touch with."""
+        """The visual and collision shapes of its bodies."""
         return self.attached_as("shape")
 
     @property
     def tendons(self) -> tuple[Attached, ...]:
-        """Lengths that depend on several joints."""
+        """The tendons, whose lengths depend on several joints."""
         return self.attached_as("tendon")
 
     @property
     def actuators(self) -> tuple[Attached, ...]:
-        """What it is driven by; controls are in their order."""
+        """The actuators; controls are in their order."""
         return self.attached_as("actuator")
 
     @property
     def sensors(self) -> tuple[Attached, ...]:
-        """What it measures."""
+        """The sensors."""
         return self.attached_as("sensor")
 
     @property
     def keyframes(self) -> tuple[Attached, ...]:
-        """Its named states."""
+        """The named states."""
         return self.attached_as("keyframe")
 
     @property
     def unsupported(self) -> tuple[str, ...]:
-        """What of its file has no effect on it, in words."""
+        """Descriptions of the parts of the model file that have no effect on the model."""
         return self.settings.unsupported
 
     def named(self, role: str, name: str) -> Attached:
-        """What it carries in a role under a name."""
+        """Returns the attachment with a role and a name."""
         known = {thing.name: thing for thing in self.attached_as(role) if thing.name}
         if name not in known:
             raise UnknownNameError(f"model {self.name!r} has no {role} {name!r}{suggest(name, known)}")
@@ -168,19 +169,19 @@ class Model(Module):
 
     @property
     def dtype(self):
-        """The precision of the model's numbers."""
+        """The precision of the model's parameters."""
         return self.gravity.dtype
 
     def body_index(self, body: str | int) -> int:
-        """The index of a body in every array over bodies."""
+        """Returns the index of a body in every array over bodies."""
         return self.topology.body_index(body)
 
     def q_slice(self, joint: str | int) -> slice:
-        """The entries of q that belong to a joint."""
+        """Returns the entries of q that belong to a joint."""
         return self._own_slice(joint, self.topology.q_offsets)
 
     def v_slice(self, joint: str | int) -> slice:
-        """The entries of v, a and tau that belong to a joint."""
+        """Returns the entries of v, a and tau that belong to a joint."""
         return self._own_slice(joint, self.topology.v_offsets)
 
     def _own_slice(self, joint, offsets):
@@ -193,18 +194,18 @@ class Model(Module):
         return slice(int(offsets[body]), int(offsets[body + 1]))
 
     def joint(self, joint: str | int) -> Joint:
-        """One joint by its name or its body's index, with its own parameters."""
+        """Returns one joint by its name or its body's index, with its own parameters."""
         kind, place = self.topology.kind_of[self.topology.joint_index(joint)]
         return jax.tree.map(lambda leaf: pick(leaf, place), self.joints[kind])
 
     def joint_configurations(self, q: Float[Array, "nq"]) -> Float[Array, "joint_nq"]:
-        """q with the coordinates of the joints that mimic others appended."""
+        """Returns q with the coordinates of the mimic joints appended."""
         if not len(self.topology.mimic_joints):
             return q
         return jnp.concatenate([q, self.mimic_multiplier * q[self.topology.leader_q] + self.mimic_offset])
 
     def joint_velocities(self, v: Float[Array, "nv"]) -> Float[Array, "joint_nv"]:
-        """v (or an acceleration) with the entries of the joints that mimic others appended."""
+        """Returns v (or an acceleration) with the entries of the mimic joints appended."""
         if not len(self.topology.mimic_joints):
             return v
         return jnp.concatenate([v, self.mimic_multiplier * v[self.topology.leader_v]])

@@ -1,7 +1,7 @@
 """Models that move in a plane, on planar algebra (book §2.16).
 
-What moves in a plane has motions and forces of three entries, and its inertias have four numbers. All algorithms that are written
-with the operators of the spatial algebra run on the planar one as well, in less than half the time.
+Motions and forces in a plane have three entries, and inertias have four parameters. All algorithms that use the operators of
+the spatial algebra also run on the planar algebra, in less than half the time.
 """
 
 from __future__ import annotations
@@ -25,34 +25,39 @@ from .attachments import detach, fits_planar
 from .model import Model
 
 
-#: How far directions may lead out of the plane: angles written with six digits pass.
+#: Maximum component of directions out of the plane; angles written with six digits pass.
 OUT_OF_PLANE = 1e-5
 
-#: What acts on a model, and cannot be left out in silence.
+#: The roles of attachments that act on a model, and cannot be left out silently.
 ACTING = ("actuator", "bearing", "constraint", "contact law", "force", "tendon")
 
 
 def planar(model: Model, axes=None) -> Model:
-    """A model that moves in a plane as one on planar algebra, where vectors have three entries: the same motion, in less time.
+    """Returns a model that moves in a plane on planar algebra, with vectors of three entries: the same motion, in less time.
 
-    Its `q`, `v`, `a` and `tau` are those of the model given, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces (and
-    so `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform`. It takes part in kinematics, inverse,
-    forward and hybrid dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives. Other functions refuse it:
-    they take the model of space, in the same configuration.
+    Its `q`, `v`, `a` and `tau` equal those of the given model, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces
+    (including `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform`. The result supports
+    kinematics, inverse, forward and hybrid dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives.
+    Other functions raise an error; they support the spatial model, in the same configuration.
 
-    **What it leaves out** has no effect on motion in the plane, and the joints bear it: where bodies are along the normal (also
-    their centres of mass), all of their rotational inertias but that about the normal, and gravity along it, which adds a
-    constant to the potential energy. Of what is attached it keeps what acts along joints, and keyframes. Sites, shapes and
-    sensors stay behind; what acts on bodies otherwise (constraints, contact, springs between points) is refused.
+    The model omits everything that has no effect on motion in the plane. This includes positions of bodies and centers of
+    mass along the normal, all rotational inertias except the one about the normal, and gravity along the normal, which adds a
+    constant to the potential energy. The result keeps keyframes and attachments that act along joints. Sites, shapes and
+    sensors are removed. Attachments that act on bodies in other ways (constraints, contact, springs between points) raise an
+    error.
 
-    **Arguments**
+    Every joint must move in the plane: revolute (and planar) joints about its normal, prismatic joints along it, and
+    combinations of these. The x axis of a body is the projection of its own x axis onto the plane, or of its y axis if x is
+    nearly normal to the plane.
 
-    - `axes`: the x and y axes of the plane, two orthonormal rows in the world. By default the normal is found from the joints,
-      and y points up as far as it can: the axes are those of the world, x and y, x and z, or y and z, where the plane is one of
-      these. They must be given where the numbers of the model are traced.
+    Args:
+      model: The model.
+      axes: The x and y axes of the plane, two orthonormal rows in the world. By default, the joints determine the normal, and
+        y points up as far as possible. The axes are those of the world (x and y, x and z, or y and z) if the plane is one of
+        these. They are required if the parameters of the model are traced.
 
-    Every joint has to move in the plane: hinges (and planar joints) about its normal, slides along it, and what is made of
-    these. The x axis of a body is the shadow of its own x axis on the plane, or of its y axis where x is nearly normal to it.
+    Returns:
+      The planar model.
 
     >>> model = rbd.load("double_pendulum")
     >>> flat, q = rbd.planar(model), jnp.array([0.5, 1.0])
@@ -67,7 +72,7 @@ def planar(model: Model, axes=None) -> Model:
     a_model("planar", model)
     model = _without_what_is_seen_only(model)
     frames = [_plane_in_world(model) if axes is None else _given_axes(axes, model)]
-    # The axes of the plane in the frame of the world and of each body, and where planar frames are in those of the parents.
+    # The axes of the plane in the frames of the world and of each body, and the planar frames in those of their parents.
     placed: list[algebra.Transform] = []
     for body, parent in enumerate(model.topology.parents):
         own, place = _in_plane(frames[parent + 1], model.placements[body])
@@ -95,10 +100,10 @@ def planar(model: Model, axes=None) -> Model:
 def _in_plane(
     above: Float[Array, "2 3"], placement: Transform
 ) -> tuple[Float[Array, "2 3"], algebra.Transform]:
-    """The axes of the plane in the frame of a body, and where that is, of those in the frame of its parent."""
+    """Returns the axes of the plane in the frame of a body, and its planar placement, from the axes in its parent's frame."""
     own = algebra.plane_axes(vecmat(cross(above[0], above[1]), placement.rotation))
     x = matvec(above, matvec(placement.rotation, own[0]))
-    x = x / jnp.sqrt(dot(x, x))  # what leads out of the plane by rounding would add up
+    x = x / jnp.sqrt(dot(x, x))  # rounding errors out of the plane would accumulate
     return own, algebra.Transform(x, matvec(above, placement.position))
 
 
@@ -113,7 +118,7 @@ def _shadows(
     world: Float[Array, "2 3"],
     axes: Float[Array, "nb 2 3"],
 ) -> tuple[Float[Array, "2"], algebra.Inertia]:
-    """What of gravity and of the inertias of bodies the plane knows: about the normal, and where the mass is in the plane."""
+    """Projects gravity and inertias onto the plane: the moment about the normal, and the first moment in the plane."""
     normal = cross(axes[:, 0], axes[:, 1])
     about = dot(normal, matvec(inertias.rotational_matrix, normal))
     found = algebra.Inertia(inertias.mass, matvec(axes, inertias.first_moment), about)
@@ -125,8 +130,8 @@ def _without_what_is_seen_only(model: Model) -> Model:
     for thing in strange:
         if thing.role in ACTING:
             raise ModelError(
-                f"planar: model {model.name!r} carries the {thing.role} {thing.label}, which planar models do not: they "
-                "know what acts along joints. Take it off by rbd.detach, or simulate the model in space"
+                f"planar: model {model.name!r} carries the {thing.role} {thing.label}, which planar models do not support; they "
+                "support what acts along joints. Remove it with rbd.detach, or simulate the model in space"
             )
     return detach(model, *strange)
 
@@ -137,7 +142,7 @@ def _given_axes(axes, model: Model) -> Float[Array, "2 3"]:
         seen = np.asarray(axes)
         if np.abs(seen @ seen.T - np.eye(2)).max() > OUT_OF_PLANE:
             raise ModelError(
-                f"planar: axes are {seen.tolist()}; they are two unit vectors at a right angle, the x and y axes of the plane"
+                f"planar: axes are {seen.tolist()}; they must be two unit vectors at a right angle, the x and y axes of the plane"
             )
     return axes
 
@@ -146,7 +151,7 @@ _plane_axes = jax.jit(algebra.plane_axes)
 
 
 def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
-    """The plane that the first joints move in: normal to a hinge, or through two directions that something moves along."""
+    """Returns the plane of the first joints: normal to a revolute joint, or spanned by two directions of translation."""
     if not is_known((model.placements, model.joints, model.gravity)):
         raise ModelError(
             f"planar: the numbers of model {model.name!r} are traced, so its plane cannot be found; give its axes"
@@ -165,7 +170,7 @@ def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
             break
     if normal is None:
         raise ModelError(
-            f"planar: the joints of model {model.name!r} do not say in which plane it moves; give the axes of the plane"
+            f"planar: the joints of model {model.name!r} do not determine in which plane it moves; give the axes of the plane"
         )
     axes = np.asarray(_plane_axes((normal / np.linalg.norm(normal)).astype(model.dtype)))
     up = axes[1][np.abs(axes[1]) > OUT_OF_PLANE][-1]
@@ -173,7 +178,7 @@ def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
 
 
 def _motions_in_world(model: Model):
-    """The direction of each degree of freedom, in the axes of the world; from the root on."""
+    """Yields the direction of each degree of freedom in the axes of the world, from the root to the leaves."""
     rotations = {-1: np.eye(3)}
     for body, parent in enumerate(model.topology.parents):
         joint = model.joint(body)
@@ -192,7 +197,7 @@ def _at_rest(joint: Joint, dtype) -> tuple[Transform, Float[Array, "6 nv"]]:
 
 @functools.partial(jax.jit, static_argnames="dtype")
 def _motions(joint: Joint, dtype) -> tuple[Float[Array, "4 3 3"], Float[Array, "4 6 n"]]:
-    """Rotations of a joint in some configurations, and the motions that it makes there."""
+    """Returns rotations of a joint in some configurations, and its motions in these."""
     found = []
     for q in [joint.neutral(), *map(joint.random, jax.random.split(jax.random.key(0), 3))]:
         q = q.astype(dtype)
@@ -203,15 +208,15 @@ def _motions(joint: Joint, dtype) -> tuple[Float[Array, "4 3 3"], Float[Array, "
 
 
 def _refuse_leaving(model: Model, body: int, axes: Float[Array, "2 3"]) -> None:
-    """Look at some configurations of a joint, if they can be seen, and refuse it if one of its motions leads out of the plane."""
+    """Raises an error if a motion of a joint in some configurations leads out of the plane, for known parameters."""
     joint = model.joint(body)
     if not joint.nv and not joint.rheonomic or not is_known((axes, joint)):
         return
     normal = np.cross(*np.asarray(axes))
     place = f"planar: joint {model.joint_names[body]!r} of model {model.name!r}"
     remedy = (
-        "planar models have hinges about the normal of their plane and slides along it; simulate this one in space, lock the "
-        "joint by rbd.lock_joints, or give other axes"
+        "planar models have revolute joints about the normal of their plane and prismatic joints along it; simulate this one in "
+        "space, lock the joint by rbd.lock_joints, or give other axes"
     )
     for rotation, subspace in zip(*map(np.asarray, _motions(joint, model.dtype)), strict=True):
         for turning, moving in zip(subspace[:3].T, subspace[3:].T, strict=True):

@@ -1,4 +1,4 @@
-"""What a file says about simulating its model, and what else is in it."""
+"""Simulation settings of a model file, and its other contents."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .._core.errors import ModelError
 
 @dataclass(frozen=True, init=False)
 class Settings:
-    """How a model is to be simulated by the file that it comes from; static, like the names of its bodies.
+    """The simulation settings of a model file; static, like the names of its bodies.
 
     - `timestep`: the default of `dt` in simulations, or None.
-    - `integrator`: the name of the method, in the words of the file: `"euler"`, `"rk4"`, `"implicit"`, `"implicitfast"`; or None.
-    - `custom`: numbers (tuples) and texts that the file keeps for its users, by name.
-    - `unsupported`: what of the file has no effect on the model, in words.
-    - `switched_off`: what the file switches off in all of its model, in its words: `"contact"`, `"constraint"`. The model has
-      no law of contact then, and is written so.
+    - `integrator`: the name of the method in the file: `"euler"`, `"rk4"`, `"implicit"`, `"implicitfast"`; or None.
+    - `custom`: custom numbers (tuples) and texts of the file, by name.
+    - `unsupported`: descriptions of the parts of the file that have no effect on the model.
+    - `switched_off`: features that the file disables for the complete model, by their names in the file: `"contact"`,
+      `"constraint"`. Such a model has no contact model, and it is written without one.
 
     >>> settings = rbd.model.Settings(timestep=0.002, integrator="implicitfast")
     >>> model = rbd.ModelBuilder(settings=settings).build()
@@ -68,7 +68,7 @@ class Settings:
 
     @staticmethod
     def together(settings: Iterable[Settings], prefixes: Iterable[str]) -> Settings:
-        """Those of several models in one world: the shortest timestep, and the integrator if it is the same for all."""
+        """Returns the settings of several models in one world: the shortest timestep, and the integrator if all agree."""
         settings = list(settings)
         steps = [one.timestep for one in settings if one.timestep is not None]
         integrators = {one.integrator for one in settings}
@@ -81,7 +81,7 @@ class Settings:
             integrators.pop() if len(integrators) == 1 else None,
             custom,
             unsupported,
-            # In one of the models things may touch: then in their world.
+            # A feature is disabled in the world only if it is disabled in all models.
             [
                 what
                 for what in (settings[0].switched_off if settings else ())

@@ -1,14 +1,14 @@
-"""What of a model never changes: names, who is attached to whom, which coordinates belong to which joint.
+"""The static structure of a model: names, parents of bodies, and the coordinates of each joint.
 
-A `Topology` is static under `jit`. It is numbers and names only, with the index tables that the algorithms need worked
-out once. Three countings meet here:
+A `Topology` is static under `jit`. It contains only numbers and names, with cached index tables for the algorithms. It uses
+three kinds of indices:
 
 - *bodies*, each with the joint that attaches it to its parent, in the order of the model;
-- *moving bodies*, the bodies whose joint can move: a welded body is a part of the moving body that carries it;
-- *columns*, the single degrees of freedom of the moving bodies in tree order (the book's expanded parent array). A joint
-  that moves by itself but has no degree of freedom owns one column that moves nothing.
+- *moving bodies*, the bodies with a movable joint: a welded body is a part of the moving body that carries it;
+- *columns*, the single degrees of freedom of the moving bodies in tree order (the book's expanded parent array). A rheonomic
+  joint without degrees of freedom owns one column that moves nothing.
 
-A joint that mimics another has columns but no coordinates: its q and v are its leader's, scaled.
+A mimic joint has columns but no coordinates: its q and v are the scaled ones of its leader.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .tree import Traversal, Tree
 
 @dataclass(frozen=True)
 class JointKind:
-    """One group of equal joints: the sizes they share, and the bodies they attach, in order."""
+    """One group of equal joints: the sizes that they share, and the bodies that they attach, in order."""
 
     nq: int
     nv: int
@@ -78,7 +78,7 @@ class Topology:
 
     @cached_property
     def kind_of(self) -> np.ndarray:
-        """The group of each body's joint, and its place there: (nb, 2)."""
+        """The group of each body's joint, and its index in the group: (nb, 2)."""
         table = np.zeros((self.nb, 2), int)
         for kind, group in enumerate(self.kinds):
             for place, body in enumerate(group.bodies):
@@ -95,17 +95,17 @@ class Topology:
 
     @cached_property
     def is_mimic(self) -> np.ndarray:
-        """Which bodies' joints mimic another."""
+        """Flags of the bodies whose joints mimic another."""
         return np.array(self.leaders, int) >= 0
 
     @cached_property
     def q_offsets(self) -> np.ndarray:
-        """Where each joint's coordinates begin in q, and their end: (nb + 1,)."""
+        """The start of each joint's coordinates in q, and the end of the last: (nb + 1,)."""
         return np.concatenate([[0], np.cumsum(np.where(self.is_mimic, 0, self.joint_nq))]).astype(int)
 
     @cached_property
     def v_offsets(self) -> np.ndarray:
-        """Where each joint's coordinates begin in v, and their end: (nb + 1,)."""
+        """The start of each joint's coordinates in v, and the end of the last: (nb + 1,)."""
         return np.concatenate([[0], np.cumsum(np.where(self.is_mimic, 0, self.joint_nv))]).astype(int)
 
     @property
@@ -116,7 +116,7 @@ class Topology:
     def nv(self) -> int:
         return int(self.v_offsets[-1])
 
-    # Mimic joints: their coordinates come after all others, in the order of their bodies.
+    # Mimic joints: their coordinates follow all others, in the order of their bodies.
 
     @cached_property
     def mimic_joints(self) -> np.ndarray:
@@ -134,32 +134,32 @@ class Topology:
         return self.v_offsets[np.array(self.leaders, int)[self.mimic_joints]]
 
     def joint_q(self, body: int) -> np.ndarray:
-        """The entries of `[q, coordinates of the mimic joints]` that are those of a body's joint."""
+        """Returns the entries of `[q, coordinates of the mimic joints]` that belong to a body's joint."""
         return self._entries(body, self.q_offsets, self.joint_nq, self.nq)
 
     def joint_v(self, body: int) -> np.ndarray:
-        """The entries of `[v, velocities of the mimic joints]` that are those of a body's joint."""
+        """Returns the entries of `[v, velocities of the mimic joints]` that belong to a body's joint."""
         return self._entries(body, self.v_offsets, self.joint_nv, self.nv)
 
     def _entries(self, body, offsets, sizes, own):
         start = own + int(np.searchsorted(self.mimic_joints, body)) if self.is_mimic[body] else offsets[body]
         return start + np.arange(sizes[body])
 
-    # Moving bodies: what the recursions over bodies traverse.
+    # Moving bodies: the nodes of recursions over bodies.
 
     @cached_property
     def fixed(self) -> np.ndarray:
-        """Which bodies are welded to their parents."""
+        """Flags of the bodies that are welded to their parents."""
         return np.array([self.kinds[kind].fixed for kind, _ in self.kind_of], bool)
 
     @cached_property
     def moving_bodies(self) -> np.ndarray:
-        """The bodies whose joint can move."""
+        """The bodies with a movable joint."""
         return np.flatnonzero(~self.fixed)
 
     @cached_property
     def carriers(self) -> np.ndarray:
-        """For each body the moving body that carries it, as an index into `moving_bodies`; -1 where the world does."""
+        """For each body the moving body that carries it, as an index into `moving_bodies`; -1 if the world carries it."""
         carriers = np.full(self.nb, -1)
         for body, parent in enumerate(self.parents):
             if not self.fixed[body]:
@@ -174,11 +174,11 @@ class Topology:
         parents = [self.parents[body] for body in self.moving_bodies]
         return Tree([int(self.carriers[parent]) if parent >= 0 else -1 for parent in parents], self.traversal)
 
-    # Columns: what the recursions over degrees of freedom traverse.
+    # Columns: the nodes of recursions over degrees of freedom.
 
     @cached_property
     def column_counts(self) -> np.ndarray:
-        """The number of columns of each moving body: its degrees of freedom, and one for a moving body without any."""
+        """The number of columns of each moving body: its degrees of freedom, or one for a moving body without any."""
         return np.maximum(self.joint_nv[self.moving_bodies], 1)
 
     @cached_property
@@ -193,17 +193,17 @@ class Topology:
 
     @cached_property
     def place_in_joint(self) -> np.ndarray:
-        """Which of the columns of its moving body each column is."""
+        """The index of each column among the columns of its moving body."""
         return np.arange(self.tree.size) - (self.last_column - self.column_counts + 1)[self.column_owner]
 
     @cached_property
     def last_column(self) -> np.ndarray:
-        """The column of each moving body at which its body sits: its last."""
+        """The last column of each moving body, which carries the body."""
         return np.cumsum(self.column_counts) - 1
 
     @cached_property
     def column_parent(self) -> np.ndarray:
-        """The column above the first one of each moving body, -1 for a root."""
+        """The column above the first column of each moving body, -1 for a root."""
         parents = np.asarray(self.moving_tree.parents, int)
         return np.where(parents >= 0, self.last_column[parents], -1) if len(parents) else parents
 
@@ -222,23 +222,23 @@ class Topology:
 
     @cached_property
     def columns_are_v(self) -> bool:
-        """Whether column i is simply entry i of v."""
+        """True if column i is entry i of v, for all i."""
         return np.array_equal(self.column_v, np.arange(self.nv))
 
     @cached_property
     def idle(self) -> np.ndarray:
-        """The columns that move nothing."""
+        """Flags of the columns that move nothing."""
         return self.column_v == self.nv + len(self.mimic_joints)
 
     @property
     def rheonomic(self) -> bool:
-        """Whether some joint moves by itself as time passes."""
+        """True if some joint has a prescribed motion in time."""
         return any(kind.rheonomic for kind in self.kinds)
 
     # Names.
 
     def body_index(self, body: str | int) -> int:
-        """The index of a body, by its name or already an index."""
+        """Returns the index of a body, given by its name or index."""
         if isinstance(body, str):
             if body not in self._body_numbers:
                 raise UnknownNameError(
@@ -249,7 +249,7 @@ class Topology:
             number = operator.index(body)
         except TypeError as error:
             raise UnknownNameError(
-                f"model {self.name!r} has no body {reprlib.repr(body)}: bodies have names, and numbers from 0"
+                f"model {self.name!r} has no body {reprlib.repr(body)}: give a name, or an index from 0"
             ) from error
         if not 0 <= number < self.nb:
             raise UnknownNameError(
@@ -258,7 +258,7 @@ class Topology:
         return number
 
     def joint_index(self, joint: str | int) -> int:
-        """The index of the body that a joint attaches, by the joint's name or already an index."""
+        """Returns the index of the body that a joint attaches, given by the joint's name or the body's index."""
         if isinstance(joint, str):
             if joint not in self._joint_numbers:
                 raise UnknownNameError(

@@ -1,11 +1,11 @@
-"""The kinematic tree and the two ways to traverse it: `down`, root to leaves, and `up`, leaves to root.
+"""The kinematic tree and its two traversals: `down`, from the root to the leaves, and `up`, from the leaves to the root.
 
-Every recursion of the library is one of the two. They alone know about parents, order, loops and levels, and they
-alone choose how to traverse: one node after the other (`"scan"`, one small compiled loop, the fastest on a CPU) or one
-depth after the other (`"levels"`, all nodes of a depth at once, the fewest kernels on a GPU). Values may be any PyTree.
+Every recursion of the library is one of these two. Only they handle parents, order, loops and levels, and they choose the
+method. `"scan"` visits one node after another in one small compiled loop, the fastest method on a CPU. `"levels"` visits all
+nodes of a depth at once, with the fewest kernels on a GPU. Values may be any PyTree.
 
-What is associative, sums over paths and subtrees and compositions along paths, can also go by `"doubling"`: as many rounds as the
-number of nodes has binary digits, however deep the tree.
+Associative operations (sums over paths and subtrees, compositions along paths) also support `"doubling"`. It takes a number of
+rounds equal to the number of binary digits of the tree size, for trees of any depth.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .._core.array import gather, gather_or_zero, sum_rows
 from .._core.platform import is_cpu
 
 
-#: How a tree is traversed; `"auto"` picks by backend and depth, as `"doubling"` does for what is not associative.
+#: The traversal method; `"auto"` chooses by backend and depth, and so does `"doubling"` for operations that are not associative.
 Traversal = Literal["auto", "scan", "levels", "doubling"]
 
-#: Trees deeper than this are scanned on every backend: the code of a traversal by levels grows with the depth.
+#: Deeper trees are scanned on every backend, because the code of a traversal by levels grows with the depth.
 DEEPEST_LEVEL_TRAVERSAL = 64
 
 
 class Tree:
-    """A rooted forest of `size` nodes, numbered so that a parent comes before its children; -1 is the root's parent.
+    """A rooted forest of `size` nodes, numbered so that each parent precedes its children; the parent of a root is -1.
 
-    Immutable and hashable: it is a static part of a model.
+    A tree is immutable and hashable, and a static part of a model.
 
     >>> tree = rbd.Tree([-1, 0, 1, 0])
     >>> print(tree.depths, tree.ancestors[3])
@@ -80,7 +80,7 @@ class Tree:
 
     @cached_property
     def roots(self) -> np.ndarray:
-        """The root above each node."""
+        """The root of each node's tree."""
         roots = np.arange(self.size)
         for node, parent in enumerate(self.parents):
             roots[node] = roots[parent] if parent >= 0 else node
@@ -88,7 +88,7 @@ class Tree:
 
     @cached_property
     def supports(self) -> np.ndarray:
-        """The ancestor mask: `supports[i, j]` where j lies on the path from i to its root, i included (book §4.1.4, κ)."""
+        """The ancestor mask: `supports[i, j]` if j lies on the path from i to its root, i included (book §4.1.4, κ)."""
         mask = np.eye(self.size, dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -97,7 +97,7 @@ class Tree:
 
     @cached_property
     def ancestors(self) -> np.ndarray:
-        """Each node's ancestors, itself included, by their depths: (size, depth), padded with `size`."""
+        """Each node's ancestors, itself included, by depth: (size, depth), padded with `size`."""
         table = np.full((self.size, len(self.levels)), self.size)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -107,7 +107,7 @@ class Tree:
 
     @cached_property
     def generations(self) -> np.ndarray:
-        """Each node's ancestors by the generations between: (depth, size), itself in the first row, padded with `size`."""
+        """Each node's ancestors by generation: (depth, size), the node itself in the first row, padded with `size`."""
         above = np.append(self.parents, -1).astype(np.int32)
         above[above < 0] = self.size
         rows = [np.arange(self.size, dtype=np.int32)]
@@ -122,11 +122,11 @@ class Tree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each node is the parent of the next."""
+        """True if each node is the parent of the next."""
         return self.parents == tuple(range(-1, self.size - 1))
 
     def expanded(self, dofs: Sequence[int]) -> Tree:
-        """The tree of single degrees of freedom: a node with k of them becomes a row of k nodes (book table 6.4, λ')."""
+        """Returns the tree of single degrees of freedom: k nodes in a row for a node with k of them (book table 6.4, λ')."""
         parents, last = [], []
         for parent, count in zip(self.parents, dofs, strict=True):
             above = last[parent] if parent >= 0 else -1
@@ -137,10 +137,15 @@ class Tree:
         return Tree(parents, self.traversal)
 
     def down(self, step: Callable[[Any, Any], tuple[Any, Any]], root: Any, inputs: Any) -> tuple[Any, Any]:
-        """Root to leaves: `value, output = step(value of the parent, inputs of the node)` at every node.
+        """Traverses from the root to the leaves: `value, output = step(value of the parent, inputs of the node)` at every node.
 
-        `root` is the value above the roots, `inputs` has a leading axis of nodes, and so have the returned values and
-        outputs.
+        Args:
+          step: The function of one node.
+          root: The value above the roots.
+          inputs: A PyTree with a leading axis of nodes.
+
+        Returns:
+          Values and outputs, each with a leading axis of nodes.
         """
         if self.size == 0:
             return _empty(step, root, inputs)
@@ -149,27 +154,32 @@ class Tree:
         )
 
     def up(self, step: Callable[[Any, Any], tuple[Any, Any]], leaf: Any, inputs: Any) -> tuple[Any, Any]:
-        """Leaves to root: `value, output = step(sum of the values of the children, inputs of the node)` at every node.
+        """Traverses from the leaves to the root: `value, output = step(sum of the children's values, inputs)` at every node.
 
-        `leaf` is the sum over no children: a zero. Returns the sum of the roots' values, and the outputs with a leading
-        axis of nodes.
+        Args:
+          step: The function of one node.
+          leaf: The sum over no children: a zero.
+          inputs: A PyTree with a leading axis of nodes.
+
+        Returns:
+          The sum of the roots' values, and the outputs with a leading axis of nodes.
         """
         if self.size == 0:
             return leaf, _empty(step, leaf, inputs)[1]
         return self._up_levels(step, leaf, inputs) if self._by_levels else self._up_scan(step, leaf, inputs)
 
     def path_sum(self, x: Any) -> Any:
-        """The sum over each node and its ancestors; it solves `x = sum - (sum of the parent)`."""
+        """Returns the sum over each node and its ancestors; it solves `x = sum - (sum of the parent)`."""
         return self._sums(x, self._less_parent, self._path_sum, self._subtree_sum)
 
     def subtree_sum(self, x: Any) -> Any:
-        """The sum over each node and its descendants; it solves `x = sum - (sums of the children)`."""
+        """Returns the sum over each node and its descendants; it solves `x = sum - (sums of the children)`."""
         return self._sums(x, self._less_children, self._subtree_sum, self._path_sum)
 
     def path_composition(self, compose: Callable[[Any, Any], Any], unit: Any, x: Any) -> Any:
-        """`x_root ∘ ... ∘ x_i` along the path to each node, of an associative `compose(above, below)` of single values.
+        """Returns `x_root ∘ ... ∘ x_i` along the path to each node, for an associative `compose(above, below)` of single values.
 
-        `unit` is what composes with anything to that.
+        `unit` is the neutral element of `compose`.
         """
         if self.traversal != "doubling" or not self.size:
             return self.down(lambda above, own: (compose(above, own), ()), unit, x)[0]
@@ -179,11 +189,11 @@ class Tree:
         return x
 
     def _sums(self, x: Any, less: Callable, sums: Callable, transposed: Callable) -> Any:
-        """The two sums are each other's transposes. Told so, reverse mode makes one more traversal of it, where transposing
-        the loop would add up all that waits for a node at every node: n² for n of them.
+        """Computes one of the two sums with the other one as its transpose.
 
-        All that is summed stands in one array with a row for each node: `custom_linear_solve` takes no leaves of which some
-        change and others do not.
+        Reverse mode then takes one more traversal of the tree. Transposing the loop would add all waiting values at every
+        node, n² operations for n nodes. All leaves are joined to one array with a row per node, because `custom_linear_solve`
+        does not support leaves of which only some change.
         """
         leaves, structure = jax.tree.flatten(x)
         if not leaves:
@@ -219,9 +229,10 @@ class Tree:
         return self.up(step, jnp.zeros(x.shape[1:], x.dtype), x)[1]
 
     def _dyadic_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """Sums over subtrees, each of the few blocks of 2ᵏ nodes that make it up where nodes stand one subtree after the other.
+        """Computes subtree sums from a few blocks of 2ᵏ nodes each, with the nodes ordered subtree by subtree.
 
-        Differences of running sums would be fewer operations, and lose what a finger weighs beside the rest of the robot.
+        Differences of running sums would take fewer operations, but lose the inertia of a finger beside that of the complete
+        robot.
         """
         order, blocks = self._dyadic_blocks
         level = gather(x, order)
@@ -248,10 +259,10 @@ class Tree:
 
             return lax.scan(link, root, inputs)[1]
 
-        # The values above each node wait in one buffer. Each is written by the next node, before that reads: a value that is
-        # written where others are read to make it would be a copy of the whole buffer, under `vmap` at least. And by a slice
-        # update rather than a scatter, so that the compiler keeps the loop in one piece. Rows are used again: the buffer stays in
-        # the cache, and in reverse mode it is added up at every node.
+        # One buffer holds the values of the nodes above. The next node writes each value before it reads. Writing a value that
+        # was computed from reads of the same buffer would copy the buffer, at least under `vmap`. A slice update instead of a
+        # scatter lets the compiler keep the loop in one piece. Rows are reused, so the buffer stays in the cache. Reverse mode
+        # adds up the buffer at every node.
         rows, parent_rows = self._rows_above
         buffer = jax.tree.map(lambda r: jnp.zeros((1 + int(rows.max()), *r.shape), r.dtype), root)
 
@@ -268,8 +279,8 @@ class Tree:
         if self.is_chain:
             return lax.scan(step, leaf, inputs, reverse=True)
 
-        # What children leave waits in a buffer for their parent, written by the next node as on the way down. Rows are used
-        # again, so that the buffer stays in the cache.
+        # A buffer holds the values of children for their parent. The next node writes each value, as in the traversal down.
+        # Rows are reused, so the buffer stays in the cache.
         rows, parent_rows, first = self._waiting_rows
         count = 1 + int(parent_rows.max())
         buffer = jax.tree.map(lambda zero: jnp.zeros((count, *zero.shape), zero.dtype), leaf)
@@ -323,7 +334,7 @@ class Tree:
 
     @cached_property
     def _jumps(self) -> list[np.ndarray]:
-        """Each node's ancestor 1, 2, 4, ... generations above, -1 where there is none."""
+        """Each node's ancestor 1, 2, 4, ... generations above, -1 beyond the root."""
         jump, jumps = np.asarray(self.parents, int), []
         while (jump >= 0).any():
             jumps.append(jump)
@@ -332,8 +343,10 @@ class Tree:
 
     @cached_property
     def _dyadic_blocks(self) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes one subtree after the other, and for each node the rows of the pyramid of sums over that order that make up
-        its subtree, padded with -1."""
+        """The nodes ordered subtree by subtree, and the rows of the pyramid of sums that add up to each subtree.
+
+        The rows are padded with -1.
+        """
         sizes = np.ones(self.size, int)
         for node in reversed(range(self.size)):
             if self.parents[node] >= 0:
@@ -367,9 +380,9 @@ class Tree:
 
     @cached_property
     def _rows_above(self) -> tuple[np.ndarray, np.ndarray]:
-        """On the way down, where the value of the node before waits for its children, and where that of the parent waits.
+        """For the traversal down: the buffer row of the previous node's value, and the buffer row of the parent's value.
 
-        The value before the first node is the root's. Row 0 is for those without children.
+        The value before the first node is the root's. Row 0 is for nodes without children.
         """
         rows, parent_rows = np.zeros(self.size, np.int32), np.zeros(self.size, np.int32)
         last = {parent: node for node, parent in enumerate(self.parents)}
@@ -386,7 +399,7 @@ class Tree:
 
     @cached_property
     def _waiting_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where what the children of a node leave waits for it, where what it leaves itself waits, and whether it is there first.
+        """The buffer row of the children's sum, the buffer row of the node's own value, and whether the node writes it first.
 
         Row 0 stays zero, for leaves.
         """
@@ -407,7 +420,7 @@ class Tree:
 
 
 def _empty(step, carry, inputs):
-    """What a traversal over no nodes returns: arrays without rows."""
+    """Returns the result of a traversal over no nodes: arrays without rows."""
     one = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), inputs)
     return jax.tree.map(lambda s: jnp.zeros((0, *s.shape), s.dtype), jax.eval_shape(step, carry, one))
 
@@ -427,7 +440,7 @@ def _write(buffer, row, value):
 
 
 def _take(x, rows: np.ndarray):
-    """Select rows known beforehand; a run of neighbours is a slice, which costs less than a gather."""
+    """Selects rows known in advance; consecutive rows are sliced, which is cheaper than a gather."""
     if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
         return jax.tree.map(lambda leaf: leaf[rows[0] : rows[0] + len(rows)], x)
     return jax.tree.map(lambda leaf: leaf[rows], x)

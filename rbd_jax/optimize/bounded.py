@@ -1,4 +1,4 @@
-"""Quadratics within bounds: what a search with limits asks for at each step."""
+"""Minimization of quadratic functions within bounds, as one step of a bounded search."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ def bounded_minimum(
     least: Float[Array, "n"],
     most: Float[Array, "n"],
 ) -> Float[Array, "n"]:
-    """A step d between bounds, zero being one, that makes `½ dᵀ H d + gᵀ d` small; H is positive definite.
+    """Returns a step d within bounds that makes `½ dᵀ H d + gᵀ d` small.
 
-    What is at a bound and pushed outwards stays there. The rest goes where the quadratic is least, and what would pass a bound
-    on the way there is put on it, until nothing does. Nothing that is put on a bound is let go again in the same step, so this
-    is the minimum only where the bounds that it meets are those that hold there; of a search that begins anew from where a
-    step has led, each by its own slope, that is what it comes to.
+    Entries at a bound whose slope points outwards stay there. The others move to the minimum of the quadratic. Entries that
+    would pass a bound are put on the bound, and the minimization repeats with the remaining entries until none passes a bound.
+    An entry on a bound is not released within the same call. The result is therefore the minimum only if the final active set
+    is the right one. A search that repeats such steps, each from its own slope, converges to the bounded minimum.
+
+    Args:
+      curvature: H, positive definite.
+      slope: g.
+      least: Lower bounds of d, at most zero.
+      most: Upper bounds of d, at least zero.
     """
     eye = np.eye(len(slope), dtype=bool)
 
@@ -45,6 +51,6 @@ def bounded_minimum(
 
 
 def at_bound(slope: Float[Array, "n"], least: Float[Array, "n"], most: Float[Array, "n"]) -> Bool[Array, "n"]:
-    """What cannot move, or is at a bound and would be moved beyond by going down the slope."""
+    """Returns the entries that cannot move, or that are at a bound and would leave it downhill."""
     stuck = (least >= 0) & (most <= 0)
     return stuck | ((least >= 0) & (slope > 0)) | ((most <= 0) & (slope < 0))

@@ -1,4 +1,4 @@
-"""Products of second-order cones `K = {u: u₀ ≥ |u₁|}`, k of them of dimension d, as arrays (k, d); numbers ≥ 0 where d = 1.
+"""Products of k second-order cones `K = {u: u₀ ≥ |u₁|}` of dimension d, as arrays (k, d); `u ≥ 0` if d = 1.
 
 `u ∘ v = (uᵀv, u₀ v₁ + v₀ u₁)`, with the unit `e = (1, 0)`. Interior means `u₀ > |u₁|`.
 """
@@ -14,17 +14,17 @@ from .._core.array import dot
 
 
 class Scaling(NamedTuple):
-    """Nesterov's and Todd's: the symmetric `W = η [[w₀, w₁ᵀ], [w₁, 1 + w₁ w₁ᵀ / (1 + w₀)]]` with `W z = W⁻¹ s`."""
+    """The Nesterov-Todd scaling: the symmetric `W = η [[w₀, w₁ᵀ], [w₁, 1 + w₁ w₁ᵀ / (1 + w₀)]]` with `W z = W⁻¹ s`."""
 
     size: Float[Array, "k"]
     point: Float[Array, "k d"]
 
     def apply(self, u):
-        """`W u`; of (k, d, ...)."""
+        """Returns `W u` for an array (k, d, ...)."""
         return self._stretched(u, self.point, self.size)
 
     def apply_inverse(self, u):
-        """`W⁻¹ u`; of (k, d, ...)."""
+        """Returns `W⁻¹ u` for an array (k, d, ...)."""
         return self._stretched(u, _mirrored(self.point), 1 / self.size)
 
     @staticmethod
@@ -42,42 +42,42 @@ class Scaling(NamedTuple):
 
 
 def scaling(s: Float[Array, "k d"], z: Float[Array, "k d"]) -> Scaling:
-    """That of two interior points."""
+    """Returns the scaling of two interior points."""
     size_s, size_z = determinant_root(s), determinant_root(z)
     s, z = s / size_s[:, None], z / size_z[:, None]
     middle = jnp.sqrt((1 + dot(s, z)) / 2)
     point = (s + _mirrored(z)) / (2 * middle[:, None])
-    # Exactly of size one.
+    # Recompute w₀ so that the determinant is exactly one.
     rest = point[:, 1:]
     point = jnp.concatenate([jnp.sqrt(1 + dot(rest, rest))[:, None], rest], axis=1)
     return Scaling(jnp.sqrt(size_s / size_z), point)
 
 
 def determinant_root(u: Float[Array, "k d"]) -> Float[Array, "k"]:
-    """`√(u₀² - |u₁|²)`."""
+    """Returns `√(u₀² - |u₁|²)`."""
     rest = _norm(u[:, 1:])
     return jnp.sqrt((u[:, 0] - rest) * (u[:, 0] + rest))
 
 
 def product(u: Float[Array, "k d"], v: Float[Array, "k d"]) -> Float[Array, "k d"]:
-    """`u ∘ v`."""
+    """Returns `u ∘ v`."""
     return jnp.concatenate([dot(u, v)[:, None], u[:, :1] * v[:, 1:] + v[:, :1] * u[:, 1:]], axis=1)
 
 
 def quotient(u: Float[Array, "k d"], v: Float[Array, "k d"]) -> Float[Array, "k d"]:
-    """The w with `u ∘ w = v`, of an interior u."""
+    """Returns the w with `u ∘ w = v`, for an interior u."""
     determinant = determinant_root(u) ** 2
     first = (u[:, 0] * v[:, 0] - dot(u[:, 1:], v[:, 1:])) / determinant
     return jnp.concatenate([first[:, None], (v[:, 1:] - first[:, None] * u[:, 1:]) / u[:, :1]], axis=1)
 
 
 def unit(like: Float[Array, "k d"]) -> Float[Array, "k d"]:
-    """`e` of each cone."""
+    """Returns `e` of each cone."""
     return jnp.zeros_like(like) + (jnp.arange(like.shape[1]) == 0).astype(like.dtype)[None, :]
 
 
 def reach(u: Float[Array, "k d"], du: Float[Array, "k d"]) -> Float[Array, ""]:
-    """How many steps du away the boundary is, from interior points u."""
+    """Returns the multiple of the step du at which interior points u reach the boundary."""
     size = determinant_root(u)[:, None]
     u, du = u / size, du / size
     along = u[:, 0] * du[:, 0] - dot(u[:, 1:], du[:, 1:])
@@ -87,9 +87,10 @@ def reach(u: Float[Array, "k d"], du: Float[Array, "k d"]) -> Float[Array, ""]:
 
 
 def positive_part(w: Float[Array, "k d"], smoothing: Float[Array, ""]) -> Float[Array, "k d"]:
-    """The s of K with `s - z = w` and `s ∘ z = κ e`: the projection of w onto K where the smoothing κ is 0.
+    """Returns the s in K with `s - z = w` and `s ∘ z = κ e`.
 
-    Differentiable in both, to all orders where κ > 0; at the kinks of κ = 0 the derivative is the mean of those of the two sides.
+    If the smoothing κ is 0, s is the projection of w onto K. The function is differentiable in both arguments, to all orders
+    if κ > 0. At the kinks of κ = 0 the derivative is the mean of the two one-sided derivatives.
     """
     square, rest = w[:, 0] ** 2, dot(w[:, 1:], w[:, 1:])
     # The sum of `√(l² + 4 κ)` over the eigenvalues `l = w₀ ± |w₁|`.
@@ -111,6 +112,6 @@ def _norm(u):
 
 
 def _root(x):
-    """The square root, with the derivative zero at zero."""
+    """Returns the square root, with derivative zero at zero."""
     there = x > 0
     return jnp.where(there, jnp.sqrt(jnp.where(there, x, 1)), 0)

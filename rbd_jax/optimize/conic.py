@@ -1,14 +1,14 @@
-"""Convex quadratic problems over cones: by an interior point method, then by Newton's method, differentiated as an equation.
+"""Convex quadratic problems over cones: an interior-point method, then Newton's method, with implicit derivatives.
 
     min over x:  ½ xᵀ P x + qᵀ x    where  s = h - G x in K,  A x = b
 
-K is a product of second-order cones. All solvers of this room that minimize are cases of it. Three things are here, each once:
+K is a product of second-order cones. The conic solvers of this package are instances of this problem. The module has three parts:
 
-- `search`: the predictor-corrector method of Mehrotra with the scaling of Nesterov and Todd on the homogeneous embedding (Goulart
-  and Chen, Clarabel, 2024): it ends at a solution, or at a proof that there is none.
-- `residual`: the equations of a solution as one function without sides. With `w = s - z`, z the multipliers, s and z are the
-  positive and the negative part of w, smooth where `s ∘ z = κ e` is asked for instead of 0.
-- `held`: a solution as a differentiable function of the problem, by the equations instead of the search.
+- `search`: Mehrotra's predictor-corrector method with the Nesterov-Todd scaling on the homogeneous embedding (Goulart and
+  Chen, Clarabel, 2024). It ends at a solution or at a certificate that no solution exists.
+- `residual`: the optimality conditions as one smooth function without inequalities. With `w = s - z`, z the multipliers, s and z
+  are the positive and the negative part of w. They are smooth if `s ∘ z = κ e` is required instead of 0.
+- `held`: a solution as a differentiable function of the problem, by the conditions instead of the iterations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .outcome import Code
 
 
 class Problem(NamedTuple):
-    """P, q, G and h, by cones, A and b, and the smoothing κ."""
+    """The data of a problem: P, q, G and h (by cones), A, b and the smoothing κ."""
 
     p: Float[Array, "n n"]
     q: Float[Array, "n"]
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
 
 
 class Point(NamedTuple):
-    """x, `w = s - z`, and the multipliers y of the equations."""
+    """An iterate: x, `w = s - z`, and the multipliers y of the equations."""
 
     x: Float[Array, "n"]
     w: Float[Array, "k d"]
@@ -50,10 +50,10 @@ class Point(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A solution: x, slacks s, multipliers z and y; where there is none, the proof of it, of size one.
+    """A solution: x, slacks s, multipliers z and y. Without a solution, a certificate of size one.
 
-    The proof that nothing is feasible is z and y (`Gᵀ z + Aᵀ y = 0`, `hᵀ z + bᵀ y < 0`), that of no bound is x (`P x = 0`,
-    `A x = 0`, `-G x` in K, `qᵀ x < 0`).
+    The certificate of infeasibility is z and y (`Gᵀ z + Aᵀ y = 0`, `hᵀ z + bᵀ y < 0`). The certificate of unboundedness is x
+    (`P x = 0`, `A x = 0`, `-G x` in K, `qᵀ x < 0`).
     """
 
     x: Float[Array, "n"]
@@ -64,19 +64,24 @@ class Found(NamedTuple):
     code: Int[Array, ""]
 
 
-#: So many steps of either method; a step of the first ends at this share of the way to the boundary, and the second is given up
-#: after so many steps that did not help. Both in turn so often.
+#: Maximum numbers of interior-point and Newton iterations; share of the way to the boundary that an interior-point step takes;
+#: Newton iterations without sufficient progress before the solver gives up; maximum alternations of the two methods.
 STEPS, NEWTON_STEPS, SHARE, FAILURES, TURNS = 60, 16, 0.99, 4, 3
 
 
 def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
-    """The solution, differentiable by all of the problem. `guess` is where to begin."""
+    """Returns the solution, differentiable with respect to the whole problem.
+
+    Args:
+      problem: The problem.
+      guess: A point from which the search starts. If None, it starts at the default point.
+    """
     scale = _scale(lax.stop_gradient(problem))
     problem = scale.problem(problem)
     known = lax.stop_gradient((problem, None if guess is None else scale.into(guess)))
     point, iterations, code = remembered(search(*known))
     found = held(residual)(problem, point)
-    # Nothing depends on the problem where there is no solution.
+    # A certificate has no derivatives.
     proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
     x, w, y = jax.tree.map(lambda a, b: jnp.where(proof, b, a), found, point)
     s = cones.positive_part(w, jnp.where(proof, 0, problem.smoothing))
@@ -88,9 +93,10 @@ def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
 
 
 def held(residual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Of a problem and a point with `residual(point, problem) = 0`: the point, with the derivatives of this equation.
+    """Returns a function of a problem and a point with `residual(point, problem) = 0` that returns the point.
 
-    `dpoint = -J⁻¹ d residual`, of all orders and in both modes. The point's own derivatives do not count.
+    The returned point has the derivatives of the equation, `dpoint = -J⁻¹ d residual`, of all orders and in both modes. The
+    derivatives of the given point are ignored.
     """
 
     @custom_jvp
@@ -108,10 +114,11 @@ def held(residual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def correction(residual, problem, point, value):
-    """`-J⁻¹ value`, J the derivative of the residual by the point.
+    """Returns `-J⁻¹ value`, with J the derivative of the residual with respect to the point.
 
-    Where J is singular (multipliers that are not unique) it is nearly the shortest of the solutions, and large if there is none:
-    J is made regular by a little on its diagonal, which keeps it monotone, and a second step takes out what that has changed.
+    If J is singular (multipliers that are not unique), the result is close to the solution of least norm, and large if the
+    equation has no solution. A small multiple of the identity regularizes J and keeps it monotone. One step of iterative
+    refinement corrects the error of the regularization.
     """
     flat, back = ravel_pytree(point)
     jacobian = jax.jacfwd(lambda flat: ravel_pytree(residual(back(flat), problem))[0])(flat)
@@ -127,7 +134,7 @@ def _little(dtype) -> float:
 
 
 def residual(point: Point, problem: Problem) -> Point:
-    """What is left of the equations of a solution."""
+    """Returns the residual of the optimality conditions."""
     x, w, y = point
     s = cones.positive_part(w, problem.smoothing)
     return Point(
@@ -138,19 +145,22 @@ def residual(point: Point, problem: Problem) -> Point:
 
 
 def _along(g, x):
-    """`G x`."""
+    """Returns `G x`."""
     return matvec(g, x)
 
 
 def _across(g, z):
-    """`Gᵀ z`."""
+    """Returns `Gᵀ z`."""
     return vecmat(z.reshape(-1), g.reshape(-1, g.shape[-1]))
 
 
 def refined(residual, problem, point):
-    """Newton's method on the equations. Returns the best point it passed, what is missing there, and how many steps it took.
+    """Solves the optimality conditions by Newton's method with a line search.
 
-    The pieces of the equations meet in kinks, past which a step may have to go through points that are worse.
+    The conditions are piecewise smooth. A step past a kink may have to pass through points with a larger residual.
+
+    Returns:
+      The best point, its largest residual, and the number of iterations.
     """
     lengths = 0.5 ** jnp.arange(6, dtype=ravel_pytree(point)[0].dtype)
 
@@ -170,7 +180,7 @@ def refined(residual, problem, point):
         least = jnp.argmin(errors)
         point, now = jax.tree.map(lambda a: a[least], tried), errors[least]
         best = jax.tree.map(lambda a, b: jnp.where(now < error, a, b), point, best)
-        # Once all is small, a step that takes off less than half is none.
+        # Near the solution, a step that does not halve the residual ends the iteration.
         failures = jnp.where(
             now < 0.5 * error, 0, jnp.where(error < _fine(now.dtype), FAILURES, failures + 1)
         )
@@ -183,12 +193,12 @@ def refined(residual, problem, point):
 
 
 def _fine(dtype) -> float:
-    """What the first method reaches: 4e-10, or 7e-5 in single precision."""
+    """Returns the accuracy that the interior-point method reaches: 4e-10, or 7e-5 in single precision."""
     return float(jnp.finfo(dtype).eps) ** 0.6
 
 
 class _Scale(NamedTuple):
-    """Units of x, of each cone and of each equation, and one for all: in which the numbers of a problem are about one."""
+    """Units of x, of each cone and of each equation, and one common unit, in which the data are of order one."""
 
     x: Float[Array, "n"]
     cone: Float[Array, "k"]
@@ -219,7 +229,10 @@ class _Scale(NamedTuple):
 
 
 def _scale(problem: Problem) -> _Scale:
-    """By Ruiz' method: thrice by the root of the largest entry of each row of `[[P, Gᵀ, Aᵀ], [G], [A]]`."""
+    """Computes the scaling by Ruiz' method.
+
+    Each of three passes divides by the root of the largest entry of each row of `[[P, Gᵀ, Aᵀ], [G], [A]]`.
+    """
     p, q, g, h, a, b, _ = problem
     dtype = q.dtype
     one = jnp.ones((), dtype)
@@ -246,7 +259,7 @@ def _reciprocal_root(x):
 
 
 class _At(NamedTuple):
-    """A point of the homogeneous embedding: the solution is `x / τ`, if τ > 0; there is none if κ > 0."""
+    """A point of the homogeneous embedding. If τ > 0 the solution is `x / τ`; if κ > 0 no solution exists."""
 
     x: Array
     y: Array
@@ -257,10 +270,10 @@ class _At(NamedTuple):
 
 
 def search(problem: Problem, guess: Point | None):
-    """A point that solves the problem, how many steps that took, and the code.
+    """Returns a point that solves the problem, the number of iterations, and the code.
 
-    From a guess Newton's method comes first: where it is on the right sides that is all it takes. Each later turn begins near the
-    point where the one before has ended, in the middle between the sides.
+    With a guess, Newton's method runs first. It suffices if the guess has the right active set. Each later pass starts the
+    interior-point method near the point where the previous pass ended, away from the boundary.
     """
     zero = jnp.zeros((), jnp.int32)
     at = _start(problem) if guess is None else _start_near(problem, guess)
@@ -290,9 +303,9 @@ def search(problem: Problem, guess: Point | None):
 
 
 def _interior(problem: Problem, at: _At, turn):
-    """Steps of the interior point method, none in a turn before the first.
+    """Runs the interior-point method; it takes no steps in the pass before the first (`turn < 0`).
 
-    What is at its limit without a force is known to the root of the gap only, so later turns ask for more.
+    Slacks at their limit with a zero multiplier are accurate only to the root of the gap, so later passes require a smaller gap.
     """
     idle = turn < 0
     precision = float(jnp.finfo(at.tau.dtype).eps)
@@ -308,7 +321,7 @@ def _interior(problem: Problem, at: _At, turn):
     def step(carry):
         at, count, _, _ = carry
         tried, length = _advance(problem, at)
-        # At the end rounding may throw it back.
+        # Near convergence, rounding may increase the gap again.
         before, now = _gap(at) / at.tau**2, _gap(tried) / tried.tau**2
         better = jnp.isfinite(ravel_pytree(tried)[0]).all() & ((before > _fine(now.dtype)) | (now < before))
         at = jax.tree.map(lambda a, b: jnp.where(better, b, a), at, tried)
@@ -326,7 +339,7 @@ def _start(problem: Problem) -> _At:
 
 
 def _start_near(problem: Problem, guess: Point) -> _At:
-    """In the middle between the sides, the nearer to them the better the guess is."""
+    """Returns a strictly interior start near a guess, closer to the boundary for a better guess."""
     off = jnp.max(jnp.abs(ravel_pytree(residual(guess, problem))[0]))
     off = jnp.clip(jnp.where(jnp.isfinite(off), off, 1), _fine(off.dtype), 1)
     s = cones.positive_part(guess.w, off)
@@ -335,14 +348,14 @@ def _start_near(problem: Problem, guess: Point) -> _At:
 
 
 def _code(problem: Problem, at: _At, narrow):
-    """With the gap narrow enough, whether this is a solution, or a proof that there is none, or neither yet."""
+    """Returns the code of a point: solved (if the gap is `narrow`), infeasible, unbounded, or not converged yet."""
     _, q, g, h, a, b, smoothing = problem
     x, y, s, z, tau, kappa = at
     left = _left(problem, x, s, z, y, tau)
-    # What is asked to be far from the sides need not be exact: that is left to Newton's method.
+    # With smoothing the solution is away from the boundary, and Newton's method provides the remaining accuracy.
     tolerance = jnp.maximum(_fine(q.dtype), 0.01 * jnp.sqrt(smoothing))
     solved = _all_small(left, tau, tolerance) & narrow
-    # A proof is exact beside what it promises; where τ has gone to zero, beside its own size, which is what rounding allows.
+    # A certificate is exact relative to its value. Once τ has vanished, it is exact relative to its size, to rounding.
     precision = float(jnp.finfo(q.dtype).eps)
     gone = tau <= precision * kappa
 
@@ -361,7 +374,7 @@ def _code(problem: Problem, at: _At, narrow):
 
 
 def _is_good(problem: Problem, point: Point):
-    """Whether the equations hold, each beside the numbers in it."""
+    """Returns whether the equations hold, each relative to its largest term."""
     x, w, y = point
     s = cones.positive_part(w, problem.smoothing)
     one = jnp.ones((), x.dtype)
@@ -369,7 +382,7 @@ def _is_good(problem: Problem, point: Point):
 
 
 def _left(problem: Problem, x, s, z, y, tau):
-    """Of each of the equations what is left, and the largest number in it."""
+    """Returns the residual of each equation, and its largest term."""
     p, q, g, h, a, b, _ = problem
     sums = (
         (matvec(p, x), _across(g, z), vecmat(y, a), tau * q),
@@ -388,12 +401,12 @@ def _size(u):
 
 
 def _gap(at: _At):
-    """The mean of `sᵀ z` over the cones."""
+    """Returns the mean of `sᵀ z` over the cones."""
     return jnp.sum(at.s * at.z) / max(at.s.shape[0], 1)
 
 
 def _advance(problem: Problem, at: _At):
-    """One step: where it would go without keeping from the sides, then again with what that has shown."""
+    """Takes one predictor-corrector step. Returns the new point and the length of the step."""
     p, q, g, h, a, b, smoothing = problem
     x, y, s, z, tau, kappa = at
     w = cones.scaling(s, z)
@@ -419,8 +432,8 @@ def _advance(problem: Problem, at: _At):
         return jnp.minimum(jnp.min(jnp.stack(ways)), 1)
 
     def direction(_, d):
-        """The better for knowing where it would have gone, which is nowhere at first."""
-        # No nearer to the sides than is asked for.
+        """Returns the step with the second-order terms of the previous direction d, which is zero at first."""
+        # The centering respects the smoothing.
         share = jnp.clip(smoothing * tau**2 / mu, (1 - length(d)) ** 3, 1)
         crossed = cones.product(w.apply_inverse(d.s), w.apply(d.z)) - share * mu * cones.unit(s)
         by_cone = w.apply(middle + cones.quotient(middle, crossed))
@@ -443,7 +456,7 @@ def _way(x, dx):
 
 
 def _linear(problem: Problem, w: cones.Scaling):
-    """A function for the x, z and y with `P x + Gᵀ z + Aᵀ y = f`, `G x - W² z = k`, `A x = l`."""
+    """Returns a function for the x, z and y with `P x + Gᵀ z + Aᵀ y = f`, `G x - W² z = k`, `A x = l`."""
     p, _, g, _, a, _, _ = problem
     scaled = w.apply_inverse(g)
     flat = scaled.reshape(-1, g.shape[-1])
@@ -467,7 +480,7 @@ def _linear(problem: Problem, w: cones.Scaling):
 
     def apply_inverse(f, k, l):
         def step(_, at):
-            # Twice, the second time for what rounding has left.
+            # The second pass is iterative refinement.
             x, z, y = at
             own = w.apply_inverse(k - _along(g, x)) + w.apply(z)
             dx, dy = solve(

@@ -1,4 +1,4 @@
-"""Derivatives of functions that solve an equation, from the equation instead of the solution's steps."""
+"""Derivatives of functions that solve an equation, by the implicit function theorem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jax.custom_derivatives import SymbolicZero
 from .._core.derivatives import custom_jvp
 
 
-#: The name under which `remembered` numbers are stored.
+#: The checkpoint name of values that `remembered` marks.
 _REMEMBERED = "rbd_jax: result of a search"
 
 T = TypeVar("T")
@@ -22,14 +22,15 @@ F = TypeVar("F", bound=Callable)
 
 
 def remembered(found: T) -> T:
-    """The result of a search, which reverse mode stores where a step is recomputed, so that the search is not."""
+    """Marks the result of a search, so that reverse mode stores it instead of repeating the search."""
     return jax.tree.map(lambda x: checkpoint_name(x, _REMEMBERED), found)
 
 
 def recomputed(step: F) -> F:
-    """A step that reverse mode computes again, in place of storing what it computes: all but what is `remembered`.
+    """Returns a step that reverse mode recomputes instead of storing its values.
 
-    It is for the body of a loop, where the compiler cannot merge what is computed twice.
+    Values marked by `remembered` are stored nevertheless. Use it for the body of a loop, where the compiler cannot merge
+    repeated computations.
     """
     policy = jax.checkpoint_policies.save_only_these_names(_REMEMBERED)
     return jax.checkpoint(step, policy=policy, prevent_cse=False)  # pyright: ignore[reportReturnType]
@@ -40,18 +41,18 @@ def implicit(
     residual: Callable[..., Any],
     symmetric: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """The x with `residual(x, *args) = rhs`, where the residual is affine in x; as a function of `(rhs, *args)`.
+    """Returns a function of `(rhs, *args)` for the x with `residual(x, *args) = rhs`, with the residual affine in x.
 
-    Its derivative is `A⁻¹ (d rhs - d residual)`, A the derivative of the residual by x and the latter at fixed x, for the
-    arguments that do change. Nothing of the solution's own steps is differentiated or remembered. All may be PyTrees; a
-    part of `rhs` that is None is a zero.
+    Its derivative is `A⁻¹ (d rhs - d residual)`, with A the derivative of the residual with respect to x. `d residual` is
+    taken at fixed x, and only with respect to arguments that change. The steps of the solution are neither differentiated
+    nor stored. All values may be PyTrees; a part of `rhs` that is `None` counts as zero.
 
-    **Arguments**
-
-    - `solve`: of `(rhs, *args)`, the solution and a function that applies `A⁻¹` with what is factored already.
-    - `residual`: of `(x, *args)`.
-    - `symmetric`: A itself, of `(dx, *args)`, where it is symmetric: reverse mode then solves with the same factors instead of
-      transposing the steps of a solution.
+    Args:
+      solve: Function of `(rhs, *args)` that returns the solution and a function that applies `A⁻¹` with the same
+        factorization.
+      residual: Function of `(x, *args)`.
+      symmetric: Function of `(dx, *args)` that applies A, if A is symmetric. Reverse mode then solves with the same factors
+        instead of transposing the steps of a solution.
     """
 
     @custom_jvp
@@ -60,7 +61,7 @@ def implicit(
 
     @custom_jvp
     def found(x, rhs, *args):
-        """The solution, which is x. Its derivative is that of the equation, whatever x was computed from."""
+        """Returns x with the derivative of the equation, independent of how x was computed."""
         return x
 
     def change(x, apply_inverse, rhs, given, args, moving):
@@ -82,7 +83,7 @@ def implicit(
         given = tangents[0]
         moving = moving_arguments(args, tangents[1:])
         x, apply_inverse = solve(rhs, *args)
-        # Not the derivative of the solution's steps either, where this is differentiated once more.
+        # Higher derivatives must not differentiate the steps of the solution either.
         x = found(x, rhs, *args)
         return x, change(x, apply_inverse, rhs, given, args, moving)
 
@@ -98,9 +99,10 @@ def implicit(
 
 
 def moving_arguments(args, changes) -> tuple[Callable, list, list] | None:
-    """Of arguments of a rule with symbolic zeros those numbers that change; None if nothing does.
+    """Selects the arguments of a rule with symbolic zeros that change.
 
-    **Returns** a function that makes all arguments of these, their values, and their changes.
+    Returns:
+      A function that rebuilds all arguments from these, their values, and their tangents; or None if no argument changes.
     """
     leaves, structure = jax.tree.flatten(args)
     changes = jax.tree.leaves(changes, is_leaf=_is_zero)
@@ -118,12 +120,12 @@ def moving_arguments(args, changes) -> tuple[Callable, list, list] | None:
 
 
 def moves(changes) -> bool:
-    """Whether anything changes, as the rule of a function with symbolic zeros is told."""
+    """Returns whether any tangent of a rule with symbolic zeros is not a symbolic zero."""
     return any(not _is_zero(change) for change in jax.tree.leaves(changes, is_leaf=_is_zero))
 
 
 def instantiated(x, changes):
-    """The changes of x with zeros instead of symbolic ones."""
+    """Returns the tangents of x with arrays of zeros in place of symbolic zeros."""
     return jax.tree.map(_instantiated, x, changes)
 
 

@@ -1,8 +1,7 @@
 """Newton's method for a few unknowns, differentiated by the implicit function theorem.
 
-The Jacobian is dense and fresh at every step: no sparsity. The full step is taken wherever it makes the residual smaller, and
-halved where it does not; what is left to the caller is a guess from which that leads to the root, and unknowns of
-comparable size.
+The Jacobian is dense and recomputed in every iteration. The full step is taken if it reduces the residual sufficiently, and
+halved otherwise. The caller provides a guess in the region of convergence, and unknowns of comparable size.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from .implicit import remembered
 from .outcome import Code
 
 
-#: A step is halved until the residual has shrunk by a part of what the linear equations promise, but not below this share:
-#: there a step is taken whatever it does, so that an iteration that is caught in a hollow can leave it.
+#: A step is halved until the residual decreases by this share of the linear prediction. At the smallest share the step is
+#: taken in any case, so that the iteration can leave a local minimum of the residual.
 PROMISED, SMALLEST_SHARE = 1 / 4, 1 / 64
 
 
@@ -35,19 +34,30 @@ def newton(
     linear_solve: Callable[[Float[Array, "n n"], Float[Array, "n"]], Float[Array, "n"]] = jnp.linalg.solve,
     near: Callable[[Float[Array, "n"]], Float[Array, "n"]] | None = None,
 ) -> tuple[Float[Array, "n"], Int[Array, ""], Int[Array, ""]]:
-    """The x with `residual(x) = 0`, a `Code`, and how many Jacobians that took.
+    """Solves `residual(x) = 0`.
 
-    It has converged when the last step δ is small against the unknowns, `|δ_i| ≤ tolerance (1 + |x_i|)`, by default with the
-    precision to the power of two thirds: the next step would be of the order of its square, and unlike a bound on the
-    residual that does not depend on how the equations are scaled. Where round-off keeps the steps above the tolerance they
-    may also stop shrinking, below the root of the precision. A step to where the next is not finite (a singular Jacobian, a
-    residual outside its domain) is shortened like one that makes the residual larger, and not taken if that does not help: x
-    is finite whatever the code says, and is a solution only where it says `CONVERGED`.
+    Convergence: the last step δ is small relative to the unknowns, `|δ_i| ≤ tolerance (1 + |x_i|)`. The next step would be of the
+    order of its square. Unlike a bound on the residual, this criterion does not depend on the scaling of the equations. If
+    round-off keeps the steps above the tolerance, it suffices that they stop shrinking, below the root of the machine precision.
 
-    Derivatives by whatever `residual` closes over are `-(∂r/∂x)⁻¹ ∂r/∂p`, of all orders, forward and in reverse; none of the
-    iteration is remembered. The guess has derivative zero. Under `vmap` each sample has its own code and count. Where some
-    unknowns are not determined, pass `solve_redundant` as `linear_solve`. Steps are found from the Jacobian of `near`, if it
-    is given: a function with nearly the same slopes as `residual`, cheaper to differentiate.
+    A step to a point where the next step is not finite (a singular Jacobian, a residual outside its domain) is shortened like a
+    step that increases the residual. If that does not help, it is rejected. x is therefore finite whatever the code is, and a
+    solution only if the code is `CONVERGED`.
+
+    Derivatives with respect to values that `residual` closes over are `-(∂r/∂x)⁻¹ ∂r/∂p`, of all orders, forward and in reverse.
+    The iterations are not stored. The guess has derivative zero. Under `vmap` each sample has its own code and count.
+
+    Args:
+      residual: The function r(x).
+      guess: The first x.
+      tolerance: Relative tolerance of the last step; by default the machine precision to the power 2/3.
+      max_steps: Maximum number of iterations.
+      linear_solve: Solver of the linear systems. Pass `solve_redundant` if some unknowns are not determined.
+      near: A function with nearly the same slopes as `residual` that is cheaper to differentiate. If given, the steps use its
+        Jacobian.
+
+    Returns:
+      x, a `Code`, and the number of Jacobians that were computed.
 
     >>> x, code, jacobians = rbd.simulate.newton(lambda x: x**2 - 2.0, jnp.array([1.0]))
     >>> print(x, rbd.simulate.Code(int(code)).name)
@@ -57,7 +67,7 @@ def newton(
         raise ValueError(f"newton: max_steps is {max_steps}; it must be at least 1")
     if not guess.size:
         return guess, jnp.int32(Code.CONVERGED), jnp.int32(0)
-    # What the residual refers to becomes arguments, so that the root can be differentiated by it. It is traced once.
+    # Closed-over values become arguments, so that the root can be differentiated with respect to them. This traces once.
     residual, constants = jax.closure_convert(residual, guess)
     sloped, known = (residual, ()) if near is None else jax.closure_convert(near, guess)
 
@@ -100,12 +110,12 @@ def _iterate(residual, near, guess, tolerance, max_steps, linear_solve):
     def advance(carry):
         (x, step, size, weights, missing), share, _, steps = carry
         trial = x - share * step
-        # Computed once: a compiler would rather do so again within each loop that reads it.
+        # The barrier prevents the compiler from recomputing these in each loop that reads them.
         jacobian, value = lax.optimization_barrier(linearized(trial))
         next_step = linear_solve(jacobian, value)
         next_size = jnp.max(jnp.abs(next_step) / (1 + jnp.abs(trial)))
         finite = jnp.isfinite(next_size)
-        # Each equation counts in units of what it changes by along the unknowns, so that none of them has to be scaled.
+        # Each equation is scaled by its change along the unknowns, so that the caller need not scale the equations.
         reach = jnp.sum(jnp.abs(jacobian) * (1 + jnp.abs(trial))[None], axis=1)
         next_weights = 1 / jnp.where(reach > 0, reach, 1)
         solvable = jnp.max(next_weights * jnp.abs(matvec(jacobian, next_step) - value)) <= coarse
@@ -135,15 +145,15 @@ def solve_dense(
     rhs: Float[Array, "n"],
     linear_solve: Callable[[Float[Array, "n n"], Float[Array, "n"]], Float[Array, "n"]] = jnp.linalg.solve,
 ) -> Float[Array, "n"]:
-    """The x with `linear(x) = rhs`, from the matrix of the linear function."""
+    """Returns the x with `linear(x) = rhs`, from the matrix of the linear function."""
     unit = jnp.eye(rhs.shape[0], dtype=rhs.dtype)
     return linear_solve(jax.vmap(linear, out_axes=1)(unit), rhs)
 
 
 def solve_redundant(a: Float[Array, "n n"], b: Float[Array, "n"]) -> Float[Array, "n"]:
-    """A solution of `A x = b` where rows and unknowns may be redundant; if there is none, the x that comes nearest.
+    """Returns a solution of `A x = b` with redundant rows or unknowns, or the x of least residual if no solution exists.
 
-    Of all of these the one of least norm, once the rows and columns of A are scaled to size one.
+    Among these it has the least norm, after the rows and columns of A are scaled to size one.
 
     >>> twice = jnp.array([[1.0, 1.0], [1.0, 1.0]])
     >>> print(rbd.simulate.solve_redundant(twice, jnp.array([2.0, 2.0])))

@@ -1,23 +1,23 @@
-"""How a solver ended."""
+"""Result codes of solvers."""
 
 import enum
 
 
 class Code(enum.IntEnum):
-    """How a solver ended. Every code but zero is a failure, and the returned values are no solution.
+    """The result of a solver. Every code except zero is a failure, and the returned values are not a solution.
 
     >>> print([code.name for code in rbd.control.Code])
     ['CONVERGED', 'NOT_CONVERGED', 'NOT_FINITE', 'STALLED', 'INFEASIBLE', 'UNBOUNDED']
     """
 
-    #: The conditions of a solution hold to the tolerance. `SOLVED` is an alias.
+    #: The optimality conditions hold to the tolerance. `SOLVED` is an alias.
     CONVERGED = 0
     SOLVED = 0
     #: The solver reached its maximum number of iterations.
     NOT_CONVERGED = 1
     #: An iterate is not finite. In optimal control, the first trajectory or its cost is not finite.
     NOT_FINITE = 2
-    #: The line search finds no improvement, and the conditions do not hold.
+    #: The line search found no improvement, and the conditions do not hold.
     STALLED = 3
     #: The constraints contradict each other, or a goal is out of reach.
     INFEASIBLE = 4

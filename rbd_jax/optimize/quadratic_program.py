@@ -3,10 +3,10 @@
     minimize    ½ xᵀ P x + qᵀ x
     subject to  A x = b,  G x ≤ h,  lower ≤ x ≤ upper
 
-Newton's method on the conditions of optimality, with Mehrotra's predictor and corrector. Equalities enter by the proximal
-method of multipliers and x is held to where it was by a little, so that each step takes one factorization of a positive definite
-matrix of the size of x, whatever rows depend on each other and whatever P leaves open (as in Schwan et al. 2023, PIQP). Numbers
-are scaled before (Ruiz 2001).
+The method is Newton's on the optimality conditions, with Mehrotra's predictor and corrector. The proximal method of
+multipliers handles the equalities, and a small proximal term holds x to its previous value. Each step then factorizes one
+positive definite matrix of the size of x, even if rows are linearly dependent or P is singular (as in Schwan et al. 2023,
+PIQP). The data are scaled first (Ruiz 2001).
 """
 
 from __future__ import annotations
@@ -30,28 +30,30 @@ from .._core.positive import apply_factors, factors, solve_positive
 from .outcome import Code
 
 
-#: Passes of scaling, and steps that refine derivatives.
+#: Numbers of scaling passes, and of refinement steps of derivatives.
 SCALINGS, REFINEMENTS = 5, 4
-#: The share of the way to the boundary that a step goes.
+#: The share of the way to the boundary that a step takes.
 SHARE = 0.99
-#: A search is over after so many steps in succession that have not made anything better.
+#: The search ends after this number of consecutive steps without improvement.
 IDLE = 12
-#: By how much smaller than the conditions of optimality are missed the gap between costs has to be.
+#: The relative duality gap must be smaller than the residuals of the other optimality conditions by this factor.
 GAP = 10.0
-#: Where rounding lets a search get no further, it may have missed by so many tolerances.
+#: A stalled search counts as converged if its residual is at most this multiple of the tolerance.
 ALMOST = 5.0
-#: How far a search that is over may be from a proof that there is no minimum to say so, beside one that goes on.
+#: Relative tolerance of infeasibility and unboundedness certificates after a search has stalled.
 LIKELY = 1e-3
 
 
 class QuadraticProgram(eqx.Module):
-    """The minimum of a quadratic program.
+    """The solution of a quadratic program.
 
-    - `x`: the minimum. `code`: a `Code`: `CONVERGED`, `INFEASIBLE` if no x keeps to the constraints, `UNBOUNDED` if there is no
-      minimum, else `NOT_CONVERGED`.
-    - `y`, `z`: the multipliers of `A x = b` and `G x ≤ h`; `bounds`: those of the bounds, positive at `upper`. With them
-      `P x + q + Aᵀ y + Gᵀ z + bounds = 0`.
-    - `residual`: by how much the conditions of optimality are missed, as `tolerance` has it. `iterations`: the number of steps.
+    - `x`: the minimum.
+    - `code`: a `Code`: `CONVERGED`, `INFEASIBLE` if no x satisfies the constraints, `UNBOUNDED` if there is no minimum, else
+      `NOT_CONVERGED`, `STALLED` or `NOT_FINITE`.
+    - `y`, `z`: the multipliers of `A x = b` and `G x ≤ h`.
+    - `bounds`: the multipliers of the bounds, positive at `upper`. `P x + q + Aᵀ y + Gᵀ z + bounds = 0`.
+    - `residual`: the residual of the optimality conditions, in the units of `tolerance`.
+    - `iterations`: the number of steps.
 
     >>> found = rbd.control.quadratic_program(jnp.eye(2), jnp.array([-1.0, -2.0]), upper=jnp.array([0.5, 5.0]))
     >>> print(found.x, found.bounds, rbd.control.Code(int(found.code)).name)
@@ -68,7 +70,7 @@ class QuadraticProgram(eqx.Module):
 
     @property
     def converged(self) -> Bool[Array, "*batch"]:
-        """Whether it is the minimum."""
+        """True if x is the minimum."""
         return self.code == Code.CONVERGED
 
 
@@ -85,22 +87,25 @@ def quadratic_program(
     tolerance: float | None = None,
     max_steps: SupportsIndex = 50,
 ) -> QuadraticProgram:
-    """The x where `½ xᵀ P x + qᵀ x` is least, of those with `A x = b`, `G x ≤ h` and `lower ≤ x ≤ upper`.
+    """Returns the x that minimizes `½ xᵀ P x + qᵀ x` subject to `A x = b`, `G x ≤ h` and `lower ≤ x ≤ upper`.
 
-    Rows may depend on each other, and P may be singular; of several minima one in the middle is found. h and bounds may be
-    infinite. Derivatives are those of the conditions of optimality: rows and bounds that hold with equality go on to. They are
-    finite wherever the program was solved; where a row holds with equality by chance, they are those of one side.
+    Rows may be linearly dependent, and P may be singular. If several minima exist, the solver returns one in their middle. h
+    and bounds may be infinite. Derivatives are those of the optimality conditions with a fixed active set. They are finite
+    wherever the program was solved. If a row is active with a zero multiplier, the derivatives are one-sided. Under `vmap`
+    each program has its own code.
 
-    **Arguments**
+    Args:
+      P: Symmetric matrix with no negative eigenvalue. Only its symmetric part counts.
+      q: Linear term.
+      A, b: Equality constraints `A x = b`.
+      G, h: Inequality constraints `G x ≤ h`.
+      lower, upper: Bounds of x, a number or one for each entry.
+      tolerance: Tolerance of the optimality conditions, relative to their largest terms; by default 1e-8, in single
+        precision 2e-4.
+      max_steps: Maximum number of steps; typical programs take about ten.
 
-    - `P`: symmetric, with no negative eigenvalue. (Its symmetric part counts.)
-    - `tolerance`: by how much the conditions of optimality may be missed, in units of the largest numbers in them: 1e-8, in
-      single precision 2e-4.
-    - `max_steps`: at most; usually there are about ten.
-
-    **Returns** a `QuadraticProgram`: look at its `code`.
-
-    Under `vmap` each program has its own code.
+    Returns:
+      A `QuadraticProgram`. Check its `code`.
 
     >>> found = rbd.control.quadratic_program(
     ...     jnp.eye(2), jnp.array([-1.0, -2.0]), A=jnp.array([[1.0, 1.0]]), b=jnp.array([1.0]), lower=0.25
@@ -121,7 +126,7 @@ def _tolerance(dtype) -> float:
 
 
 class Program(NamedTuple):
-    """A quadratic program, in full."""
+    """A quadratic program with all its data."""
 
     P: Float[Array, "n n"]
     q: Float[Array, "n"]
@@ -147,7 +152,9 @@ def _checked(owner: str, P, q, A, b, G, h, lower, upper) -> Program:
     for name, side, missing in (("lower", lower, -jnp.inf), ("upper", upper, jnp.inf)):
         side = as_array(owner, name, missing if side is None else side, f"a number, or {n} of them")
         if side.shape not in ((), (n,)):
-            raise ValueError(f"{owner}: {name} has shape {side.shape}; it is one number, or ({n},)")
+            raise ValueError(
+                f"{owner}: {name} has shape {side.shape}; it must be a number or have shape ({n},)"
+            )
         sides.append(side)
     dtype = jnp.result_type(*(x.dtype for x in (P, q, *(x for x in (A, b, G, h) if x.size))))
     cast = lambda x: x.astype(dtype)
@@ -172,7 +179,7 @@ def _rows(owner: str, left: str, matrix, right: str, side, n: int, dtype):
 
 @compiled
 def _solved(program: Program, tolerance: Float[Array, ""], max_steps: int) -> QuadraticProgram:
-    """`quadratic_program` of arguments that have been checked."""
+    """Solves a program whose arguments are already checked."""
 
     @custom_jvp
     def minimum(program, tolerance):
@@ -199,11 +206,11 @@ class _State(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """How far a search is.
+    """The state of a search.
 
-    - `state`, and the `best` so far, with its `residual`.
-    - `hold`: how firmly x is held to where it was; more so where the matrix was not positive definite to rounding.
-    - `idle`: how many steps ago the best was found.
+    - `state`: the iterate. `best`: the best iterate so far, with its `residual`.
+    - `hold`: the proximal weight on x. It grows after a step that is not finite.
+    - `idle`: the number of steps since the best iterate was found.
     """
 
     state: _State
@@ -216,7 +223,7 @@ class _Ends(NamedTuple):
 
 
 class _Scaled:
-    """A program in numbers of size one: `x = columns x̂`, rows times `of_A` and `of_G`, the cost times `of_cost`."""
+    """A program scaled to size one: `x = columns x̂`, rows times `of_A` and `of_G`, the cost times `of_cost`."""
 
     def __init__(self, program: Program):
         P, A, G = program.P, program.A, program.G
@@ -224,7 +231,7 @@ class _Scaled:
         columns, of_A, of_G = (jnp.ones(size, P.dtype) for size in (n, e, i))
 
         def scale(size):
-            """A column or row of zeros is left alone."""
+            """Returns the reciprocal root, or one for a row or column of zeros."""
             return jnp.where(size > 0, lax.rsqrt(jnp.where(size > 0, size, 1)), 1)
 
         def scaled(_, sizes):
@@ -246,11 +253,11 @@ class _Scaled:
         self.A, self.b = A * of_A[:, None] * columns[None, :], program.b * of_A
         self.G = G * of_G[:, None] * columns[None, :]
         sides = jnp.concatenate([program.h * of_G, program.upper / columns, -program.lower / columns])
-        #: Rows without a bound do not count.
+        #: Rows with a finite bound.
         self.counts = jnp.isfinite(sides)
         self.h = jnp.where(self.counts, sides, 0)
 
-    # Rows of G, of upper and of lower bounds, as one matrix.
+    # The rows of G, of the upper and of the lower bounds form one matrix.
 
     def rows(self, x):
         return jnp.where(self.counts, jnp.concatenate([times(self.G, x), x, -x]), 0)
@@ -264,13 +271,13 @@ class _Scaled:
         return z[:i], z[i : i + n], z[i + n :]
 
     def squares(self, w):
-        """`Gᵀ W G`."""
+        """Returns `Gᵀ W G`."""
         of_G, upper, lower = self.parts(jnp.where(self.counts, w, 0))
         return gram(self.G, of_G) + jnp.where(np.eye(len(upper), dtype=bool), (upper + lower)[:, None], 0)
 
 
 def gram(matrix: Float[Array, "m n"], weight: Float[Array, "m"]) -> Float[Array, "n n"]:
-    """`Aᵀ W A`, as a loop over the rows."""
+    """Returns `Aᵀ W A`, as a loop over the rows."""
 
     def add(total, row):
         vector, weight = row
@@ -281,7 +288,7 @@ def gram(matrix: Float[Array, "m n"], weight: Float[Array, "m"]) -> Float[Array,
 
 
 def solve(program: Program, tolerance: Float[Array, ""], max_steps: int) -> QuadraticProgram:
-    """The minimum, without derivatives."""
+    """Returns the solution, without derivatives."""
     scaled = _Scaled(program)
     end = _Search(scaled, tolerance).run(max_steps)
     state = end.best
@@ -374,7 +381,7 @@ class _Search:
         gap = jnp.sum(jnp.where(counts, state.s * state.z, 0))
         cost = jnp.abs(0.5 * jnp.sum(state.x * times(own.P, state.x)) + jnp.sum(own.q * state.x))
         missed = jnp.maximum(_size(dual) / (1 + of_dual), _size(equal, unequal) / (1 + of_primal))
-        # Of the gap more, since where a multiplier is small it may lie in x.
+        # The gap has a tighter tolerance: where a multiplier is small, the error of x may be larger than the gap.
         return jnp.maximum(missed, GAP * gap / (1 + cost))
 
     def proof(self, state: _State) -> Callable:
@@ -431,10 +438,10 @@ def _size(*parts: Float[Array, "_"]) -> Float[Array, ""]:
 
 
 def _changes(program: Program, found: QuadraticProgram, by: Program):
-    """How x and the multipliers change with the numbers of the program: what holds with equality goes on to."""
+    """Returns the changes of x and the multipliers with the data, for a fixed active set."""
     own, dtype = _Scaled(program), program.q.dtype
     x, y = found.x, found.y
-    # Of upper and of lower bounds.
+    # The multipliers of the upper and the lower bounds.
     pairs = jnp.maximum(found.bounds, 0), jnp.maximum(-found.bounds, 0)
     slack = jnp.concatenate([program.h - times(program.G, x), program.upper - x, x - program.lower])
     slack = slack * jnp.concatenate([own.of_G, 1 / own.columns, 1 / own.columns])
@@ -448,7 +455,7 @@ def _changes(program: Program, found: QuadraticProgram, by: Program):
     unequal = [(times(by.G, x) - by.h) * own.of_G, -by.upper / own.columns, by.lower / own.columns]
     unequal = jnp.where(tight, jnp.concatenate(unequal), 0)
     precision = float(jnp.finfo(dtype).eps)
-    # Together not so far apart that rounding is as large as what is held.
+    # The two weights are close enough that rounding stays below the changes of active rows.
     give, hold = 100 * precision**0.5, precision**0.55
     stiff = jnp.where(tight, jnp.asarray(1 / give, dtype), 0)
     eye = jnp.eye(len(x), dtype=dtype)

@@ -1,14 +1,14 @@
-"""What bodies look like and touch with, and named frames on them.
+"""Geometries of bodies, for contact and display, and named frames on bodies.
 
-- `Geometry`: the protocol of geometries: inertia, and triangles to draw
+- `Geometry`: the protocol of geometries: inertia, and triangles for drawing
 - `Sphere`: a ball
 - `Capsule`: a cylinder between two half balls
-- `Cylinder`: along z
-- `Box`: a cuboid
-- `Ellipsoid`: by its semiaxes
-- `Plane`: z = 0, solid below
-- `HeightField`: terrain, heights over a rectangle
-- `Mesh`: triangles, given or in a file
+- `Cylinder`: a cylinder along z
+- `Box`: a box
+- `Ellipsoid`: an ellipsoid, by its semiaxes
+- `Plane`: the plane z = 0, solid below
+- `HeightField`: terrain: heights over a rectangle
+- `Mesh`: triangles, given or from a file
 """
 
 __all__ = [
@@ -38,7 +38,7 @@ from .height_field import HeightField as HeightField
 from .mesh import Mesh as Mesh
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

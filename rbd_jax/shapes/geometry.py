@@ -1,6 +1,6 @@
-"""Bodies of simple geometry: what they weigh, and the triangles that they are drawn with.
+"""Simple geometries: their inertia, and the triangles that draw them.
 
-Sizes are leaves. Frames are at the centre, with the z axis along what has an axis.
+Sizes are leaves. The frame is at the center, with the z axis along the axis of the geometry.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Geometry(eqx.Module):
 
     @abc.abstractmethod
     def inertia(self, density: Any) -> Inertia:
-        """The inertia of a uniform body of this geometry, about the origin of its frame."""
+        """Returns the inertia of a uniform body of this geometry, about the origin of its frame."""
 
     @abc.abstractmethod
     def triangles(self) -> Triangles:
-        """Its surface, for drawing, in NumPy: vertices (v, 3), and three for each triangle, by number: (f, 3)."""
+        """Returns its surface as NumPy arrays for drawing: vertices (v, 3), and three vertex indices per triangle (f, 3)."""
 
     @abc.abstractmethod
     def ray(self, origin: Float[Array, "3"], direction: Float[Array, "3"]) -> Float[Array, ""]:
-        """The least t >= 0 at which `origin + t direction` is on its surface; infinite where there is none.
+        """Returns the least t >= 0 with `origin + t direction` on the surface; infinite if the ray misses.
 
-        A plane is met from above alone, and from inside a body the ray meets where it leaves.
+        A plane is hit only from above. From inside a body, the ray hits where it leaves the body.
         """
 
 
@@ -69,7 +69,7 @@ class Sphere(Geometry):
 
 
 class Capsule(Geometry):
-    """A cylinder along z between two half balls; `half_length` is that of the cylinder alone.
+    """A cylinder along z between two half balls; `half_length` excludes the half balls.
 
     >>> pill = rbd.shapes.Capsule(0.1, 0.4)
     >>> print(pill.ray(jnp.array([1.0, 0.0, 0.2]), jnp.array([-1.0, 0.0, 0.0])))
@@ -121,7 +121,7 @@ class Cylinder(Geometry):
 
 
 class Box(Geometry):
-    """A cuboid, by half the lengths of its sides.
+    """A box, by half the lengths of its sides.
 
     >>> box = rbd.shapes.Box((0.1, 0.2, 0.3))
     >>> print(box.ray(jnp.array([1.0, 0.0, 0.0]), jnp.array([-1.0, 0.0, 0.0])))
@@ -171,7 +171,7 @@ class Ellipsoid(Geometry):
 
 
 class Plane(Geometry):
-    """The plane z = 0, solid below. It is drawn to the half sizes along x and y; it is infinite where they are zero.
+    """The plane z = 0, solid below. `half_sizes` along x and y limit the drawing; zero means infinite.
 
     >>> floor = rbd.shapes.Plane()
     >>> print(floor.ray(jnp.array([0.0, 0.0, 2.0]), jnp.array([0.0, 0.6, -0.8])))
@@ -180,7 +180,7 @@ class Plane(Geometry):
 
     half_sizes: Float[Array, "2"]
 
-    #: How far it is drawn where it is infinite.
+    #: Half size of the drawing of an infinite plane.
     drawn: ClassVar[float] = 10.0
 
     def __init__(self, half_sizes: Any = (0.0, 0.0)):

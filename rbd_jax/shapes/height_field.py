@@ -15,13 +15,13 @@ from .geometry import Geometry
 
 
 class HeightField(Geometry):
-    """Heights over a grid of points, and solid below, down to `z = -base`.
+    """Heights over a grid of points, solid below, down to `z = -base`.
 
-    - `heights`: rows along y, columns along x, from the corner where both are least: (r, c), at least 2 each.
-    - `half_sizes`: half the lengths of the rectangle along x and y.
-    - `base`: how far it goes down below zero.
+    - `heights`: Rows along y, columns along x, from the corner where both are least: (r, c), at least 2 each.
+    - `half_sizes`: Half the lengths of the rectangle along x and y.
+    - `base`: The depth below zero.
 
-    Each cell is two triangles, split along the diagonal from its corner of least x and y.
+    Each cell has two triangles, split along the diagonal from its corner of least x and y.
 
     >>> ramp = rbd.shapes.HeightField([[0.0, 0.5, 1.0], [0.0, 0.5, 1.0]], half_sizes=(1.0, 1.0))
     >>> print(ramp.ray(jnp.array([0.0, 0.0, 2.0]), jnp.array([0.0, 0.0, -1.0])))
@@ -52,7 +52,7 @@ class HeightField(Geometry):
         return rays.triangles(origin, direction, self._vertices(jnp)[self._faces()])
 
     def _vertices(self, xp):
-        """The points of the surface, then those below them on the base."""
+        """Returns the points of the surface, followed by the points below them on the base."""
         rows, columns = self.heights.shape
         x, y = (xp.asarray(self.half_sizes[i]) * np.linspace(-1, 1, n) for i, n in enumerate((columns, rows)))
         x, y = (xp.ravel(one) for one in xp.meshgrid(x, y))

@@ -1,6 +1,6 @@
-"""Meshes of triangles: given, or in a file that is read when its triangles are first asked for.
+"""Triangle meshes: given, or in a file that is read on first use.
 
-What a mesh is made of is static, like the names of bodies: its numbers are many, and a batch of models has them once. Its
+The vertices and faces of a mesh are static, like the names of bodies: they are large, and a batch of models shares them. The
 scale is a leaf.
 """
 
@@ -28,17 +28,17 @@ from .geometry import Geometry
 from .surfaces import Triangles
 
 
-#: The largest file that is read, in bytes.
+#: Maximum file size, in bytes.
 LARGEST = 512 * 2**20
 
 
 class MeshSource(abc.ABC):
-    """Where the triangles of a mesh come from."""
+    """A source of the triangles of a mesh."""
 
     #: The file, or empty.
     file: str
 
-    #: Whether it is the file, as it stands.
+    #: True for a source that is a file with unchanged content.
     is_file: ClassVar[bool] = False
 
     @property
@@ -51,10 +51,10 @@ class MeshSource(abc.ABC):
 
     @cached_property
     def unit(self) -> Inertia:
-        """The inertia at density one."""
+        """The inertia at unit density."""
         vertices, faces = _joined(*self.triangles)
         try:
-            with jax.ensure_compile_time_eval():  # it is kept, also where a function is traced
+            with jax.ensure_compile_time_eval():  # the result is cached, also while a function is traced
                 return Inertia.from_mesh(vertices, faces, density=1.0)
         except ModelError as error:
             fault = str(error).removeprefix("Inertia.from_mesh: ")
@@ -62,7 +62,7 @@ class MeshSource(abc.ABC):
 
     @cached_property
     def hull(self) -> GivenMesh:
-        """The smallest convex mesh that contains it."""
+        """The convex hull."""
         from scipy.spatial import ConvexHull, QhullError
 
         vertices, _ = self.triangles
@@ -80,7 +80,7 @@ class MeshSource(abc.ABC):
 
 
 class GivenMesh(MeshSource):
-    """Triangles at hand. Equal ones are equal."""
+    """Triangles given as arrays. Sources with equal arrays compare equal."""
 
     def __init__(self, vertices: np.ndarray, faces: np.ndarray, file: str = ""):
         self._triangles = np.array(vertices, float), np.array(faces, int)
@@ -109,7 +109,7 @@ class GivenMesh(MeshSource):
 
 
 class MeshFile(MeshSource):
-    """The triangles in a file, read once. `wanted` is what it is called where it is asked for, where that is no path."""
+    """The triangles in a file, read once. `wanted` is the name used in messages, if it differs from the path."""
 
     is_file = True
 
@@ -133,10 +133,10 @@ class MeshFile(MeshSource):
 class Mesh(Geometry):
     """Triangles, given or in a file.
 
-    - `vertices`: points (v, 3).
-    - `faces`: three of them for each triangle, by number, counterclockwise seen from outside: (f, 3).
-    - `scale`: what all vertices are multiplied by, along each axis.
-    - `file`: the name of the file that they come from, if any.
+    - `vertices`: Points (v, 3).
+    - `faces`: Three vertex indices per triangle, counterclockwise as viewed from outside: (f, 3).
+    - `scale`: The factors of all vertices along the three axes.
+    - `file`: The name of the file that they come from, if any.
 
     >>> corners = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     >>> tetrahedron = rbd.shapes.Mesh(corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
@@ -153,12 +153,12 @@ class Mesh(Geometry):
 
     @staticmethod
     def from_file(file: str | Path, scale: Any = (1.0, 1.0, 1.0)) -> Mesh:
-        """The mesh in a file (STL, OBJ, ...), which is read by `trimesh` when its triangles are first asked for."""
+        """Returns the mesh in a file (STL, OBJ, ...), which `trimesh` reads on first use."""
         return Mesh.of(MeshFile(file), scale)
 
     @staticmethod
     def of(source: MeshSource, scale: Any = (1.0, 1.0, 1.0)) -> Mesh:
-        """A mesh of what another one is made of."""
+        """Returns a mesh with the triangles of an existing source."""
         mesh = object.__new__(Mesh)
         object.__setattr__(mesh, "source", source)
         object.__setattr__(mesh, "scale", _scale(scale))
@@ -166,13 +166,13 @@ class Mesh(Geometry):
 
     @property
     def file(self) -> str:
-        """The file that it comes from, or empty."""
+        """The file of the mesh, or empty."""
         return self.source.file
 
     def inertia(self, density):
-        """The exact inertia of the body that the mesh bounds; a mesh that is open is refused.
+        """Returns the exact inertia of the body that the mesh bounds; an open mesh raises an error.
 
-        With the scale S: `m' = |det S| m`, `m' c' = |det S| m S c`, and of the dyads `∫ x xᵀ` as well `D' = |det S| S D S`.
+        With the scale S: `m' = |det S| m`, `m' c' = |det S| m S c`, and the dyads `∫ x xᵀ` become `D' = |det S| S D S`.
         """
         return _stretched(with_precision(self.source.unit, self.scale.dtype), self.scale, density)
 
@@ -182,13 +182,13 @@ class Mesh(Geometry):
         return vertices * scale, faces[:, ::-1] if np.prod(scale) < 0 else faces
 
     def ray(self, origin, direction):
-        # Scaling space does not change t, and leaves the triangles as they are.
+        # Scaling space changes neither t nor the stored triangles.
         vertices, faces = self.source.triangles
         corners = jnp.asarray(vertices[faces], self.scale.dtype)
         return rays.triangles(origin / self.scale, direction / self.scale, corners)
 
     def convex_hull(self) -> Mesh:
-        """The smallest convex mesh that contains it; what it touches others with."""
+        """Returns the convex hull as a mesh; contact uses it."""
         return Mesh.of(self.source.hull, self.scale)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ class Mesh(Geometry):
 
 @compiled
 def _stretched(unit: Inertia, scale: Float[Array, "3"], density) -> Inertia:
-    """The inertia of a mesh at this scale and density, from that of the mesh as it is at density one."""
+    """Returns the inertia of a mesh at this scale and density, from its inertia at scale one and density one."""
     stretch = density * jnp.abs(jnp.prod(scale))
     rotational = unit.rotational_matrix
     dyad = 0.5 * jnp.trace(rotational) * jnp.eye(3, dtype=rotational.dtype) - rotational
@@ -231,7 +231,7 @@ def _checked(vertices: Any, faces: Any) -> Triangles:
 
 
 def _joined(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
-    """Vertices at the same point as one, as files of separate triangles need it, and no triangles without area."""
+    """Merges vertices at the same point, as files of separate triangles require, and removes triangles without area."""
     points, place = np.unique(vertices, axis=0, return_inverse=True)
     faces = place.reshape(-1)[faces]
     a, b, c = faces.T
@@ -240,7 +240,7 @@ def _joined(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
 
 def _read(path: Path, wanted: str) -> Triangles:
     if not path.is_file():
-        remedy = "" if wanted == str(path) else ", or say where it is: load_urdf(..., package_dirs=[...])"
+        remedy = "" if wanted == str(path) else ", or pass its folder: load_urdf(..., package_dirs=[...])"
         raise ModelError(f"mesh {wanted!r}: there is no file {str(path)!r}; put it there{remedy}")
     size = path.stat().st_size
     if size > LARGEST:
@@ -258,7 +258,7 @@ def _read(path: Path, wanted: str) -> Triangles:
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
     except ImportError as error:
         raise ImportError(f"mesh {wanted!r} needs more than trimesh to be read: {error}") from error
-    except Exception as error:  # of many kinds: whatever a parser comes across in what is no mesh
+    except Exception as error:  # parsers raise many types of errors for invalid files
         raise ModelError(f"mesh {wanted!r} cannot be read from {str(path)!r}: {error}") from error
     if not len(faces) or not np.isfinite(vertices).all():
         raise ModelError(f"mesh {wanted!r}: {str(path)!r} has no triangles that can be used")

@@ -1,7 +1,8 @@
-"""How far along a ray each kind of geometry begins.
+"""Distances along rays to each type of geometry.
 
-A ray is `o + t d`, t >= 0, in the frame of the geometry; its distance is the least such t on the surface, infinite where the ray
-misses. From inside it is where the ray leaves. Differentiable, with gradients of zero where the ray misses.
+A ray is `o + t d`, t >= 0, in the frame of the geometry. Its distance is the least such t on the surface, and infinite if the
+ray misses. From inside it is the t where the ray leaves. Distances are differentiable, with gradients of zero if the ray
+misses.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ Distance = Float[Array, ""]
 
 
 def nearest(times: Float[Array, "*k"], there: Bool[Array, "*k"]) -> Distance:
-    """The least of the times that are not negative, of those that are there."""
+    """Returns the least of the non-negative times for which `there` is true, or infinity."""
     return jnp.min(jnp.where(there & (times >= 0), times, jnp.inf))
 
 
 def ball(o: Point, d: Point, radius: Distance) -> Distance:
-    """With a ball about the origin."""
+    """Returns the distance to a ball about the origin."""
     return nearest(*_round(dot(d, d), dot(o, d), jnp.sum(cross(o, d) ** 2), radius))
 
 
 def ellipsoid(o: Point, d: Point, semiaxes: Point) -> Distance:
-    """With an ellipsoid along the axes: a ball, where lengths are measured in semiaxes."""
+    """Returns the distance to an ellipsoid along the axes: a ball in coordinates scaled by the semiaxes."""
     return ball(o / semiaxes, d / semiaxes, jnp.ones_like(o[0]))
 
 
 def capsule(o: Point, d: Point, radius: Distance, half_length: Distance) -> Distance:
-    """With a cylinder along z between two half balls."""
+    """Returns the distance to a cylinder along z between two half balls."""
     side, there = _side(o, d, radius)
     times, found = [side], [there & (jnp.abs(o[2] + side * d[2]) <= half_length)]
     for end in (-1, 1):
@@ -44,7 +45,7 @@ def capsule(o: Point, d: Point, radius: Distance, half_length: Distance) -> Dist
 
 
 def cylinder(o: Point, d: Point, radius: Distance, half_length: Distance) -> Distance:
-    """With a cylinder along z."""
+    """Returns the distance to a cylinder along z."""
     side, there = _side(o, d, radius)
     on_side = there & (jnp.abs(o[2] + side * d[2]) <= half_length)
     ends, crosses = _crossings(o[2], d[2], half_length)
@@ -54,7 +55,7 @@ def cylinder(o: Point, d: Point, radius: Distance, half_length: Distance) -> Dis
 
 
 def box(o: Point, d: Point, half_sizes: Point) -> Distance:
-    """With a cuboid."""
+    """Returns the distance to a box."""
     times, found = [], []
     for axis in range(3):
         own, crosses = _crossings(o[axis], d[axis], half_sizes[axis])
@@ -66,7 +67,7 @@ def box(o: Point, d: Point, half_sizes: Point) -> Distance:
 
 
 def plane(o: Point, d: Point, half_sizes: Float[Array, "2"]) -> Distance:
-    """With the rectangle of these half sizes in the plane z = 0, infinite where they are zero; from above alone."""
+    """Returns the distance to a rectangle in the plane z = 0, from above only; zero half sizes mean infinite."""
     down = d[2] < 0
     time = -o[2] / jnp.where(down, d[2], -1)
     place = jnp.abs(o[:2] + time * d[:2])
@@ -75,7 +76,7 @@ def plane(o: Point, d: Point, half_sizes: Float[Array, "2"]) -> Distance:
 
 
 def triangles(o: Point, d: Point, corners: Float[Array, "f 3 3"]) -> Distance:
-    """With triangles, from either side (Möller and Trumbore): `o + t d = a + u (b - a) + v (c - a)`."""
+    """Returns the distance to triangles, from either side (Möller and Trumbore): `o + t d = a + u (b - a) + v (c - a)`."""
     a, ab, ac = corners[:, 0], corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     across = cross(d[None], ac)
     volume = dot(ab, across)
@@ -89,15 +90,16 @@ def triangles(o: Point, d: Point, corners: Float[Array, "f 3 3"]) -> Distance:
 
 
 def _side(o: Point, d: Point, radius: Distance):
-    """Where a ray goes through the side of an infinite cylinder about z, and whether it does."""
+    """Returns the times where a ray crosses the side of an infinite cylinder about z, and whether it does."""
     offset = (o[0] * d[1] - o[1] * d[0]) ** 2
     return _round(d[0] ** 2 + d[1] ** 2, o[0] * d[0] + o[1] * d[1], offset, radius)
 
 
 def _round(square: Distance, along: Distance, offset: Distance, radius: Distance):
-    """Where a ray is at a distance from a point or an axis, and whether it is: of `d²`, `o·d` and `|o × d|²` of the parts across.
+    """Returns the times where a ray is at `radius` from a point or an axis, and whether it is.
 
-    That is `|o + t d|² = r²`, with Lagrange's `(o·d)² - d² o² = -|o × d|²`, which does not cancel far away.
+    The arguments are `d²`, `o·d` and `|o × d|²` of the perpendicular parts. The equation is `|o + t d|² = r²`, with Lagrange's
+    `(o·d)² - d² o² = -|o × d|²`, which does not cancel far away.
     """
     under = square * radius**2 - offset
     there = (under > 0) & (square > 0)
@@ -106,7 +108,7 @@ def _round(square: Distance, along: Distance, offset: Distance, radius: Distance
 
 
 def _crossings(o: Distance, d: Distance, half: Distance):
-    """Where a ray goes through the two planes at `±half` across an axis, and whether it does."""
+    """Returns the times where a ray crosses the two planes at `±half` across an axis, and whether it does."""
     there = d != 0
     safe = jnp.where(there, d, 1)
     return jnp.stack([-half - o, half - o]) / safe, jnp.stack([there, there])

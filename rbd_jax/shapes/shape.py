@@ -1,4 +1,4 @@
-"""What a body looks like and touches with."""
+"""Shapes: geometries on bodies, for contact and display."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from .geometry import Geometry
 
 
 class Shape(Attached):
-    """A geometry on a body, to be seen, to touch with, or both.
+    """A geometry on a body, for display, for contact, or both.
 
-    - `body`: the name of the body, or "world".
-    - `geometry`: a `Sphere`, a `Box`, a `Mesh`, ...
-    - `placement`: the frame of the geometry in that of the body, or the point where its origin is.
-    - `visual`: whether it is drawn.
-    - `collision`: whether it touches others.
-    - `group`: a number to sort shapes by.
-    - `rgba`: red, green, blue and opacity, from 0 to 1.
-    - `material`: the name of its material.
+    - `body`: The name of the body, or "world".
+    - `geometry`: A `Sphere`, a `Box`, a `Mesh`, ...
+    - `placement`: The frame of the geometry in the frame of the body, or the position of its origin.
+    - `visual`: If True, it is drawn.
+    - `collision`: If True, it takes part in contact.
+    - `group`: A number for sorting shapes.
+    - `rgba`: Red, green, blue and opacity, from 0 to 1.
+    - `material`: The name of its material.
 
-    How it touches, with MuJoCo's meaning:
+    Contact parameters, with MuJoCo's meaning:
 
-    - `contype`, `conaffinity`: two shapes may touch if a bit of one's `contype` is set in the other's `conaffinity`.
-    - `condim`: the directions in which contact acts, 1, 3, 4 or 6: along the normal, across it, about it, and rolling.
-    - `priority`: whose numbers hold where two shapes touch.
-    - `margin`, `gap`: the distance at which a contact is found, and by how much it is smaller where it acts.
-    - `friction`: coefficients of sliding, spinning (a length) and rolling (a length).
-    - `solref`, `solimp`: how stiff and how damped contact is.
-    - `solmix`: the weight of that where two shapes touch.
+    - `contype`, `conaffinity`: Two shapes may touch if a bit of one's `contype` is set in the other's `conaffinity`.
+    - `condim`: The number of contact directions, 1, 3, 4 or 6: normal, tangential, torsional, and rolling.
+    - `priority`: The shape with the higher priority provides the parameters of a contact.
+    - `margin`, `gap`: Contacts are detected at the distance `margin` and act at `margin - gap`.
+    - `friction`: Coefficients of sliding, torsional (a length) and rolling (a length) friction.
+    - `solref`, `solimp`: The stiffness and damping of contact.
+    - `solmix`: The weight of these parameters when they are mixed with the parameters of the other shape.
 
-    The last six are one leaf, `contact`, one after the other: (13,): a model has many shapes, and each leaf has its price.
+    The last six (`margin` to `solmix`) are concatenated in one leaf, `contact`, of shape (13,): a model has many shapes, and
+    each leaf has a cost.
 
     >>> ball = rbd.Shape("ring", "bob", rbd.shapes.Sphere(0.1), (0.0, 0.0, -0.5))
     >>> model = rbd.attach(rbd.load("pendulum"), ball)
@@ -114,7 +115,7 @@ class Shape(Attached):
             "solimp": number(owner, "solimp", solimp, (5,)),
             "solmix": number(owner, "solmix", solmix, least=0),
         }
-        xp = np if is_known(given) else jnp  # which spares compiling and calling small operations
+        xp = np if is_known(given) else jnp  # NumPy avoids compiling and dispatching small operations
         contact = xp.concatenate([xp.atleast_1d(xp.asarray(value)) for value in given.values()])
         self.contact = from_numpy(contact)
 
@@ -154,7 +155,7 @@ class Shape(Attached):
         return self.changed(body=bodies[0], placement=frames[0])
 
     def inertia(self, density: Any) -> Inertia:
-        """The inertia of a uniform body of this shape, in the frame of its body."""
+        """Returns the inertia of a uniform body of this shape, in the frame of its body."""
         try:
             return self.geometry.inertia(density).placed(self.placement)
         except ModelError as error:

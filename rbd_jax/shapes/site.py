@@ -12,10 +12,10 @@ from ..spatial.transform import Transform
 
 
 class Site(Attached):
-    """A frame on a body that has a name: where a sensor is, a thruster pushes, a tendon is fixed, a tool ends.
+    """A named frame on a body: the location of a sensor, a thruster, the end of a tendon, or the tip of a tool.
 
-    - `body`: the name of the body, or "world".
-    - `placement`: the frame in that of the body, or the point where its origin is.
+    - `body`: The name of the body, or "world".
+    - `placement`: The frame in the frame of the body, or the position of its origin.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0.0, 0.0, -1.0)))
     >>> print(rbd.site_frames(model, jnp.zeros(2)).position)

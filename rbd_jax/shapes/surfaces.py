@@ -1,19 +1,19 @@
-"""Surfaces as triangles, for drawing: counterclockwise seen from outside, and closed wherever the body is."""
+"""Surfaces as triangles for drawing: counterclockwise as viewed from outside, and closed if the body is."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-#: Vertices (v, 3), and three of them for each triangle, by number: (f, 3).
+#: Vertices (v, 3), and three vertex indices per triangle (f, 3).
 Triangles = tuple[np.ndarray, np.ndarray]
 
-#: How many sides a round surface is drawn with.
+#: Number of sides of a drawn round surface.
 SIDES = 32
 
 
 def revolved(radii: np.ndarray, heights: np.ndarray, sides: int = SIDES) -> Triangles:
-    """The surface that a profile sweeps about z. It begins and ends on the axis, and goes up."""
+    """Returns the surface of revolution of a profile about z. The profile starts and ends on the axis, and goes up."""
     angles = 2 * np.pi * np.arange(sides) / sides
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     inner = slice(1, -1)
@@ -32,7 +32,7 @@ def revolved(radii: np.ndarray, heights: np.ndarray, sides: int = SIDES) -> Tria
 
 
 def capsule(radius: float, half_length: float) -> Triangles:
-    """Half balls about `±half_length` on z, and the cylinder between them."""
+    """Returns half balls about `±half_length` on z, and the cylinder between them."""
     angles = np.linspace(0, np.pi / 2, SIDES // 4 + 1)
     radii, heights = radius * np.sin(angles), half_length + radius * np.cos(angles)
     radii[0] = 0
@@ -40,13 +40,13 @@ def capsule(radius: float, half_length: float) -> Triangles:
 
 
 def ball() -> Triangles:
-    """The unit ball."""
+    """Returns the unit ball."""
     angles = np.linspace(0, np.pi, SIDES // 2 + 1)
     return revolved(np.sin(angles), -np.cos(angles))
 
 
 def cylinder(radius: float, half_length: float) -> Triangles:
-    """Along z."""
+    """Returns a cylinder along z."""
     return revolved(radius * np.array([0, 1, 1, 0]), half_length * np.array([-1, -1, 1, 1]))
 
 
@@ -58,7 +58,7 @@ def box(half_sizes: np.ndarray) -> Triangles:
 
 
 def grid(rows: int, columns: int) -> np.ndarray:
-    """Two triangles for each cell of a grid of points, row by row, along y, the columns along x; seen from above."""
+    """Returns two triangles per cell of a grid of points, rows along y and columns along x, viewed from above."""
     corner = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
     right, up, across = corner + 1, corner + columns, corner + columns + 1
     return np.vstack([np.column_stack([corner, right, across]), np.column_stack([corner, across, up])])

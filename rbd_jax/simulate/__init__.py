@@ -1,29 +1,31 @@
-"""Simulation. Rollouts, schemes, states and trajectories are at the top of the library: `rbd.rollout`, `rbd.RungeKutta4`.
+"""Simulation: tools to write schemes and systems.
 
-A scheme of your own is a `rbd.Scheme`:
+Rollouts, schemes, states and trajectories are at the top of the library: `rbd.rollout`, `rbd.RungeKutta4`.
 
-- `Memory`: what a scheme remembers from step to step
-- `SUCCESS`: the code of a step that went well
-- `ExplicitRungeKutta`: what explicit schemes inherit from
-- `CommutatorFree`: by successive steps along sums of the stages' velocities
-- `MuntheKaas`: by the stages in the chart at the step's start
-- `implicit_stage`: a stage of an implicit scheme, solved for
-- `solve_motion`: the unknowns of an implicit step, with the multipliers
+To write a scheme, derive from `rbd.Scheme`. These names help:
+
+- `Memory`: the values that a scheme passes from step to step
+- `SUCCESS`: the code of a successful step
+- `ExplicitRungeKutta`: base class of explicit schemes
+- `CommutatorFree`: base class of schemes that move along sums of the stages' velocities, in successive steps
+- `MuntheKaas`: base class of schemes with all stages in the chart at the start of the step
+- `implicit_stage`: solves a stage of an implicit scheme
+- `solve_motion`: solves for the unknowns of an implicit step, including the multipliers
 - `newton`: Newton's method
-- `solve_redundant`: a linear solve that allows redundant rows and unknowns
-- `Code`: how Newton's method ended
-- `first_failure`: the first code that is not zero
+- `solve_redundant`: a linear solver that allows redundant rows and unknowns
+- `Code`: result codes of Newton's method
+- `first_failure`: returns the first nonzero code
 
-What a scheme steps is a `rbd.System`:
+A scheme advances a `rbd.System`:
 
-- `StepData`: a system in a state at a time: what a scheme is handed
-- `Accelerated`: how it accelerates there
+- `StepData`: a system evaluated in a state at a time, the argument of a scheme
+- `Accelerated`: the acceleration of a system
 - `TreeSystem`: a `Model` as a system
 - `ReducedSystem`: a `ReducedModel` as a system
-- `system_of`: either of them
-- `Stretches`: a rollout that is made piece by piece
-- `Simulated`: what can be simulated: the type of models
-- `Acting`: what can act in a rollout: the type of forces
+- `system_of`: returns the system of a model
+- `Stretches`: a rollout in several parts
+- `Simulated`: the type of models that can be simulated
+- `Acting`: the type of forces that can act in a rollout
 """
 
 __all__ = [
@@ -67,7 +69,7 @@ from .systems import Simulated as Simulated, system_of as system_of
 from .tree_system import Acting as Acting, TreeSystem as TreeSystem
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`; access through this package is deprecated.
 __getattr__ = at_the_top(
     __name__,
     {

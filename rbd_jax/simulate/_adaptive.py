@@ -1,11 +1,10 @@
-"""The loop of the schemes that choose their own steps: pairs of explicit Runge–Kutta schemes of Munthe-Kaas.
+"""The loop of schemes with adaptive steps: pairs of explicit Runge–Kutta schemes of Munthe-Kaas.
 
-Within each interval of a rollout as many steps are made as the tolerances ask for; the interval's end is always one. Every
-step is in the chart at its own start, so nothing ever comes near a chart's border.
+Within each interval of a rollout, the scheme makes as many steps as the tolerances require; the last step ends at the end of
+the interval. Every step uses the chart at its own start, so it stays far from the border of the chart.
 
-Steps are searched for with plain control flow, and only those that were accepted are differentiated: they are replayed, their
-lengths constant shares of the interval. What was tried and rejected, and the controller, leave no trace in
-derivatives.
+Plain control flow searches for the steps, and only the accepted ones are differentiated. They are replayed with lengths that are
+constant shares of the interval. Rejected steps and the step size controller have no effect on derivatives.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from .state import State
 from .system import System
 
 
-#: A step is shorter than its error would allow, and changes at most by these factors from one to the next.
+#: Safety factor of the step size, and the bounds of its change from one step to the next.
 SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
 
-#: The exponents of the controller, times the order: of the present error, and of the one before (Söderlind 2002).
+#: Exponents of the controller for the present and the previous error, times the order (Söderlind 2002).
 PRESENT, BEFORE = 0.7, 0.4
 
 
 def tolerance(name: str, value) -> float:
-    """A tolerance as a plain number: it is chosen with the scheme, before anything is traced."""
+    """Returns a tolerance as a plain number; it is chosen with the scheme, before tracing."""
     if not is_known(value):
         raise ValueError(
-            f"{name} of an adaptive scheme is traced, as an argument of jax.jit is; it must be a plain number"
+            f"{name} of an adaptive scheme is traced, like an argument of jax.jit; it must be a plain number"
         )
     number = np.asarray(value)
     if number.shape != () or number.dtype.kind not in "fiu" or not 0 <= number < np.inf:
@@ -54,7 +53,7 @@ def tolerance(name: str, value) -> float:
 
 
 class Pair(NamedTuple):
-    """A Runge–Kutta scheme of some order, and the shares of the rates that estimate its error."""
+    """A Runge–Kutta scheme of order `order`, with the weights of the rates that estimate its error."""
 
     stages: tuple[Displacement, ...]
     end: Displacement
@@ -62,7 +61,7 @@ class Pair(NamedTuple):
     order: int
 
     def step(self, system: System, time, state: State, dt) -> tuple[State, Float[Array, "errors"]]:
-        """The state after a step, and the estimated error of configuration, velocity and the forces' own states."""
+        """Returns the state after a step, and the estimated error of configuration, velocity and internal states of forces."""
 
         def rate(displacement, v):
             return system.chart_rate(state.q, displacement, v)
@@ -74,10 +73,11 @@ class Pair(NamedTuple):
 
 
 class AdaptiveScheme(Scheme):
-    """A scheme that keeps the estimated error of each step, root mean square, within tolerances.
+    """A scheme that keeps the root mean square of the estimated error of each step within tolerances.
 
-    They are `atol + rtol` for configurations, in radians and metres, and `atol + rtol |x|` for velocities and the states that
-    forces have themselves: numbers that are not negative, and not both zero."""
+    The tolerance is `atol + rtol` for configurations, in radians and meters, and `atol + rtol |x|` for velocities and internal
+    states of forces. Both numbers must be nonnegative, and not both zero.
+    """
 
     rtol: eqx.AbstractVar[float]
     atol: eqx.AbstractVar[float]
@@ -91,7 +91,7 @@ class AdaptiveScheme(Scheme):
             raise ValueError(f"{name}: max_steps is {self.max_steps!r}; it must be a positive integer")
         if self.rtol == self.atol == 0:
             raise ValueError(
-                f"{name}: rtol and atol are both zero; no step is that exact, so give one of them"
+                f"{name}: rtol and atol are both zero, which no step can satisfy; give one of them"
             )
 
     @property
@@ -100,13 +100,13 @@ class AdaptiveScheme(Scheme):
         """The scheme and its error estimate."""
 
     def init(self, system, time, state, dt):
-        """The share of the interval to try first, and the error of the step before in units of the tolerance."""
+        """Returns the share of the interval to try first, and the error of the previous step in units of the tolerance."""
         return jnp.ones_like(dt), jnp.ones_like(dt)
 
     def step(self, here, memory, dt):
         system, time, state = here.system, here.time, here.state
 
-        # What the model and the forces hold becomes arguments, so that it can be differentiated by.
+        # Arrays in the model and the forces become arguments, so that derivatives by them exist.
         def trial(state, time, dt):
             return self.pair.step(system, time, state, dt)
 
@@ -132,13 +132,17 @@ class AdaptiveScheme(Scheme):
         return interval(memory, state, time, dt, constants)
 
     def within(self, system, time, state, new, dt, share):
-        """The motion itself: an interval may be many steps long."""
+        """Returns the state at a share of the interval by integration, because an interval may contain many steps."""
         part = share * dt
         there, _, _ = self.step(system.evaluate(time, state), self.init(system, time, state, part), part)
         return system.settled(time + part, there)
 
     def _search(self, attempt, memory, state, time, dt, constants):
-        """The state at the interval's end, the memory, a code; and the accepted steps: their starts and shares, their number."""
+        """Searches for the steps of an interval.
+
+        Returns:
+          The state at the end of the interval, the memory, a code, the starts and shares of the accepted steps, and their number.
+        """
         order = self.pair.order
         too_small = jnp.finfo(dt.dtype).eps * (1 + jnp.abs(time / dt))
 
@@ -154,9 +158,9 @@ class AdaptiveScheme(Scheme):
                 SAFETY * error ** (-PRESENT / order) * history, SHRINK, jnp.where(accepted, GROW, SAFETY)
             )
             proposed = taken * factor
-            # A step cut short by the interval's end says nothing against the longer one that was meant.
+            # A step shortened by the end of the interval does not reduce the next step size.
             proposed = jnp.where(accepted & last, jnp.maximum(proposed, share), proposed)
-            # A rejected step is overwritten by the next.
+            # The next step overwrites a rejected one.
             place = functools.partial(lax.dynamic_update_index_in_dim, index=count, axis=0)
             steps = place(starts, start), place(shares, taken)
             state = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, state)
@@ -177,19 +181,19 @@ class AdaptiveScheme(Scheme):
         return state, memory, code, steps, count
 
     def _scaled(self, estimate, before: State, after: State):
-        """The error in units of the tolerance; infinite where the step led nowhere."""
+        """Returns the error in units of the tolerance; infinite if it is not finite."""
         sizes = [
             jnp.maximum(jnp.abs(a), jnp.abs(b))
             for a, b in ((before.v, after.v), (before.internal, after.internal))
         ]
         allowed = self.atol + self.rtol * jnp.concatenate([jnp.ones_like(before.v), *sizes])
-        # A model without degrees of freedom has no error: the mean of none is zero here.
+        # A model without degrees of freedom has zero error.
         error = jnp.sqrt(jnp.sum((estimate / allowed) ** 2) / max(estimate.size, 1))
         return jnp.where(jnp.isfinite(error), error, jnp.inf)
 
 
 def _replay(attempt, steps, count, max_steps: int, state, time, dt, constants):
-    """The state after the recorded steps, in a loop that can be differentiated in reverse."""
+    """Returns the state after the recorded steps, in a loop that supports reverse-mode differentiation."""
     starts, shares = steps
 
     @jax.checkpoint

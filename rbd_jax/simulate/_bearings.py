@@ -1,10 +1,10 @@
-"""The friction inside joints and what they transmit, which depend on each other (Sueda's algorithm 8).
+"""Joint friction from bearings and the wrenches that joints transmit, which depend on each other (Sueda's algorithm 8).
 
-What a joint transmits is what its body lacks for its motion: `f_α = M (q̇_con - q̇_unc) / h`, handed out from the leaves to the
-root (eqs. 2.115 to 2.117), with what loops and contacts do counted among the forces (eqs. 2.119, 2.120). So no system of
-constraint forces is solved: the accelerations of the tree give the reactions by one recursion,
-`constraints.reactions.transmitted`. They say how much each bearing can hold, friction of that size gives new accelerations,
-and so on until the sizes change no more.
+A joint transmits the wrench that its body lacks for its motion, `f_α = M (q̇_con - q̇_unc) / h`, accumulated from the leaves to
+the root (eqs. 2.115 to 2.117). Loops and contacts count among the forces (eqs. 2.119, 2.120). This needs no solution of a system
+of constraint forces: one recursion, `constraints.reactions.transmitted`, computes the reactions from the accelerations of the
+tree. The reactions determine the friction limit of each bearing, this friction gives new accelerations, and the iteration
+repeats until the limits converge.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..dynamics import Motion
 from ..forces.bearing import Bearing
 
 
-#: So many rounds at most; a few are enough where friction makes a small share of the loads.
+#: Maximum number of iterations; a few suffice if friction is a small share of the loads.
 ROUNDS = 100
 
-#: How much longer than to what is borne a round may step, and how much shorter.
+#: Bounds of the relaxation factor of an iteration.
 STRIDES = 0.1, 20.0
 
 
@@ -34,11 +34,14 @@ def friction_under_load(
     motion: Motion,
     wrenches: Callable[[Float[Array, "nv"]], Float[Array, "nb 6"]],
 ) -> Float[Array, "nv"]:
-    """The dry friction along each degree of freedom, with that of the bearings; NaN where there is none that fits its loads.
+    """Returns the dry friction along each degree of freedom, including the friction of bearings; NaN without convergence.
 
-    - `wrenches`: what the joints transmit under a dry friction of that size.
+    Its derivative is the derivative of the equation, with the stick and slip state fixed.
 
-    Its derivative is that of the equation, with what sticks and slides as it does.
+    Args:
+      bearings: The bearings.
+      motion: The model in motion.
+      wrenches: Returns the wrenches that the joints transmit, given the dry friction.
     """
     bearings = with_precision(tuple(bearings), motion.q.dtype)
     joints = [joint for bearing in bearings for joint in bearing.joints]
@@ -56,10 +59,10 @@ def friction_under_load(
 
 
 def _by_rounds(missing, limits):
-    """Where nothing is missing: staggered, what is borne for the friction of the round before.
+    """Finds a root by staggered iteration: each iteration uses the loads for the friction of the previous one.
 
-    Near singular positions, and where it jams, friction makes most of the load, and what is missing gets less by little. So each
-    step is longer or shorter by what the last one has shown (Irons and Tuck, 1969), within bounds.
+    Near singular positions, and where the mechanism jams, friction makes most of the load and the iteration converges slowly.
+    Therefore each step is scaled by a factor from the last two residuals (Irons and Tuck, 1969), within bounds.
     """
     eps = float(np.finfo(limits.dtype).eps)
     least, most = STRIDES
@@ -82,7 +85,7 @@ def _by_rounds(missing, limits):
         shown = jnp.where((square > 0) & (shown > 0), shown, most)
         return limits, new, jnp.where(count == 0, 1, jnp.clip(shown, least, most)), count + 1
 
-    # The first evaluation is within the loop as well, so that it is compiled once.
+    # The loop includes the first evaluation, so that the function is compiled once.
     start = limits, jnp.zeros_like(limits), jnp.ones((), limits.dtype), jnp.int32(0)
     limits, left, _, _ = lax.while_loop(goes_on, another, start)
     return jnp.where(share(left, limits) <= eps**0.5, limits, jnp.nan)

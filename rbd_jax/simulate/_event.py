@@ -1,7 +1,7 @@
-"""Stopping a rollout where a function of the state crosses zero.
+"""Ends a rollout where a function of the state crosses zero.
 
-While stepping, only the two states around the first crossing are kept; the root on what the scheme says of the motion between
-them is found once, at the end, and differentiated by the implicit function theorem.
+The step loop stores only the two states around the first crossing. The root of the event function on the scheme's interpolation
+between them is computed once, at the end, and differentiated by the implicit function theorem.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .system import System
 from .trajectory import Trajectory
 
 
-#: A number whose change of sign ends a rollout, from time and state.
+#: A function of time and state; a rollout ends where its value changes sign.
 EventFunction: TypeAlias = Callable[[Float[Array, ""], State], Float[Array, ""]]
 
-#: Halvings of the interval in which the root lies.
+#: Number of bisections of the interval that contains the root.
 HALVINGS = 60
 
 
 class Crossing(eqx.Module):
-    """The step in which the sign changed, -1 before that, its control, and the states around it."""
+    """The step of the sign change (-1 before it), its control, and the states before and after."""
 
     step: Int[Array, ""]
     control: Control
@@ -47,10 +47,13 @@ class Crossing(eqx.Module):
     def watch(
         self, event: EventFunction, time, control, state: State, new: State, dt, number
     ) -> tuple[State, Crossing, Bool[Array, ""]]:
-        """The state to go on with, the crossing, after one more step, and whether there was a number to look at.
+        """Updates the crossing after one more step.
 
-        What comes after the crossing is not wanted, but steps are made: all from the state before it, where
-        everything is known to be finite. So their derivatives, which count zero times, are numbers too.
+        The loop also makes the steps after the crossing. All of them start from the state before it, where everything is finite,
+        because their derivatives are multiplied by zero and must be finite.
+
+        Returns:
+          The state for the next step, the crossing, and whether the event function was not NaN.
         """
         behind, ahead = _asked(event, time, state), _asked(event, time + dt, new)
         crossed = ((behind > 0) & (ahead <= 0)) | ((behind < 0) & (ahead >= 0))
@@ -70,7 +73,17 @@ class Crossing(eqx.Module):
         dt,
         save_every: int,
     ) -> Trajectory:
-        """The trajectory, its rows after the event replaced by the state at the event; `system` has this crossing's control."""
+        """Returns the trajectory with the rows after the event replaced by the state at the event.
+
+        Args:
+          scheme: The scheme, which interpolates within a step.
+          system: The system with the control of this crossing.
+          event: The event function.
+          path: The trajectory without the event.
+          t0: Time of the initial state.
+          dt: Length of a step.
+          save_every: Number of steps between two rows.
+        """
         happened = self.happened()
         start = t0 + dt * self.step.astype(dt.dtype)
 
@@ -115,7 +128,7 @@ def _asked(event: EventFunction, time, state: State) -> Float[Array, ""]:
 
 
 def choose(condition, a, b):
-    """One of two PyTrees."""
+    """Selects one of two PyTrees."""
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 

@@ -1,11 +1,10 @@
-"""Explicit Runge–Kutta schemes on the configuration manifold: the loop that they share, and the two ways to use it.
+"""Explicit Runge–Kutta schemes on the configuration manifold: the common loop, and its two variants.
 
-A stage needs a configuration near that of the step's start, made of the rates of the stages before it. In the schemes of
-Munthe-Kaas it is `q0 ⊕ h Σ a_ij k_j`, one step in the chart at q0, and the rates are velocities seen in that chart,
-`k = dexp⁻¹ v` (Müller & Terze 2013, eqs. 35 to 37). In those of Crouch & Grossman and the commutator-free ones of
-Celledoni, Marthinsen & Owren it is several steps one after the other, each from where the last one ended, and the
-rates are the velocities themselves. The velocity lies in a vector space and takes the plain scheme of the same weights (eqs.
-12 to 15, 21 to 24), and so do the states that forces have themselves.
+A stage needs a configuration near the start of the step, computed from the rates of the previous stages. In the schemes of
+Munthe-Kaas it is `q0 ⊕ h Σ a_ij k_j`, one step in the chart at q0. Their rates are velocities in that chart,
+`k = dexp⁻¹ v` (Müller & Terze 2013, eqs. 35 to 37). In the schemes of Crouch & Grossman and the commutator-free schemes of
+Celledoni, Marthinsen & Owren it results from several successive steps, and the rates are the velocities. Velocities and internal
+states of forces lie in a vector space, so the plain scheme with the same weights applies to them (eqs. 12 to 15, 21 to 24).
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from .state import State
 from .system import System
 
 
-#: The displacement of a stage: for each of its successive steps the shares of the rates of the stages before.
+#: The displacement of a stage: for each of its successive steps, the weights of the rates of the previous stages.
 Displacement: TypeAlias = tuple[tuple[float | int, ...], ...]
 
 
 class ExplicitRungeKutta(Scheme):
-    """A scheme given by the displacements of its stages, the first of which is zero, and of the step's end.
+    """A scheme given by the displacements of its stages and of the end of the step. The first stage has zero displacement.
 
     >>> print(isinstance(rbd.RungeKutta4(), rbd.simulate.ExplicitRungeKutta), rbd.RungeKutta4().stages)
     True (((0.5,),), ((0, 0.5),), ((0, 0, 1),))
     """
 
-    if TYPE_CHECKING:  # a scheme gives plain tuples, which is no error
+    if TYPE_CHECKING:  # schemes define plain tuples instead of properties
         stages: ClassVar[tuple[Displacement, ...]]
         end: ClassVar[Displacement]
     else:
@@ -47,11 +46,11 @@ class ExplicitRungeKutta(Scheme):
         @property
         @abc.abstractmethod
         def end(self) -> Displacement:
-            """The displacement of the step's end."""
+            """The displacement of the end of the step."""
 
     @abc.abstractmethod
     def rate(self, system, q0, displacement, v):
-        """The rate that later stages use, of a stage that moves at `v`."""
+        """Returns the rate that later stages use for a stage with velocity `v`."""
 
     def step(self, here, memory, dt):
         system, state = here.system, here.state
@@ -64,12 +63,12 @@ class ExplicitRungeKutta(Scheme):
         return advanced(system, state, end, rates, dt), memory, code_of(unsolved)
 
     def step_and_rate(self, system, time, state, dt) -> tuple[State, State]:
-        """The state after a step, and how it changes there: `q` of the rate is a velocity."""
+        """Returns the state after a step, and its rate there; `q` of the rate is a velocity."""
 
         def rate(displacement, v):
             return self.rate(system, state.q, displacement, v)
 
-        # The end is one stage more of the same loop.
+        # The end is one more stage of the same loop.
         rates, _ = stage_rates(system, time, state, dt, (*self.stages, self.end), rate)
         end = table((self.end,), len(rates[0]))[0]
         reached = advanced(system, state, end, rates, dt)
@@ -77,11 +76,13 @@ class ExplicitRungeKutta(Scheme):
 
 
 def stage_rates(system: System, time, state: State, dt, stages: tuple[Displacement, ...], rate):
-    """The rates of configuration, velocity and the forces' own states in all stages, (stages, size) each; and whether forces of
-    contact were searched for in vain in one, None where nothing was searched for."""
+    """Returns the rates of configuration, velocity and internal states in all stages, each of shape (stages, size).
+
+    The second result is True if the contact solver did not converge in some stage, and None without a contact model.
+    """
     count = len(stages) + 1
 
-    # One loop over the stages compiles the dynamics once.
+    # A loop over the stages compiles the dynamics only once.
     def stage(known, row):
         rates, unsolved = known
         shares, own = row
@@ -100,7 +101,7 @@ def stage_rates(system: System, time, state: State, dt, stages: tuple[Displaceme
 
 
 def advanced(system: System, state: State, shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):
-    """The state after successive steps along shares of the rates of the stages."""
+    """Returns the state after successive steps along weighted sums of the stages' rates."""
     (steps, *changes) = combined(shares, rates, dt)
     q = state.q
     for step in steps:
@@ -109,7 +110,7 @@ def advanced(system: System, state: State, shares: Float[Array, "steps stages"] 
 
 
 def combined(shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):
-    """Successive steps in the configuration, and the changes of velocity and of the forces' own states."""
+    """Returns the successive steps in the configuration, and the changes of velocity and internal states of forces."""
     shares = jnp.asarray(shares, rates[0].dtype)
     steps = [dt * jnp.sum(share[:, None] * rates[0], axis=0) for share in shares]
     total = jnp.sum(shares, axis=0)[:, None]
@@ -117,7 +118,7 @@ def combined(shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):
 
 
 class MuntheKaas(ExplicitRungeKutta):
-    """A Runge–Kutta scheme in the chart at the step's start.
+    """A Runge–Kutta scheme in the chart at the start of the step.
 
     >>> class Heun(rbd.simulate.MuntheKaas):
     ...     stages = (((1.0,),),)
@@ -132,7 +133,7 @@ class MuntheKaas(ExplicitRungeKutta):
 
 
 class CommutatorFree(ExplicitRungeKutta):
-    """A scheme of successive steps along sums of the stages' velocities.
+    """A scheme that moves along sums of the stages' velocities, in successive steps.
 
     >>> class Heun(rbd.simulate.CommutatorFree):
     ...     stages = (((1.0,),),)
@@ -147,7 +148,7 @@ class CommutatorFree(ExplicitRungeKutta):
 
 
 def table(displacements: tuple[Displacement, ...], count: int) -> np.ndarray:
-    """Shares as an array (displacements, steps, stages), zero where there are none."""
+    """Returns the weights as an array of shape (displacements, steps, stages), padded with zeros."""
     table = np.zeros((len(displacements), max(1, *map(len, displacements)), count))
     for i, steps in enumerate(displacements):
         for j, shares in enumerate(steps):

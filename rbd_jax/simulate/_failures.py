@@ -1,4 +1,4 @@
-"""Failures of a rollout: how they are noticed, and what they leave of the trajectory."""
+"""Failures of a rollout: detection, and their effect on the trajectory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .system import System
 from .trajectory import Trajectory
 
 
-#: In m/s, and for want of a better one in rad/s: what moves faster has diverged, long before its numbers overflow.
+#: Speed limit in m/s, and also in rad/s. A faster motion has diverged; this is detected long before an overflow.
 SPEED_OF_LIGHT = 299_792_458.0
 
 
 def broken(state: State) -> Int[Array, ""]:
-    """The code of a state that nothing can be in: not a number, or faster than light."""
+    """Returns the code of a state that is not finite or faster than light, else SUCCESS."""
     limit = jnp.asarray(SPEED_OF_LIGHT, state.v.dtype)
     fast = jnp.where(jnp.all(jnp.abs(state.v) < limit), Result.SUCCESS, Result.DIVERGED)
     return jnp.where(_is_finite(state), fast, Result.NOT_FINITE)
@@ -33,7 +33,7 @@ def broken(state: State) -> Int[Array, ""]:
 def split(
     code: Int[Array, ""] | np.int32,
 ) -> tuple[Int[Array, ""] | np.int32, Int[Array, ""] | np.int32 | None]:
-    """Splits the code of a step into a failure and a warning; the warning is None where the code is known to hold none."""
+    """Splits the code of a step into a failure and a warning; the warning may be absent (None)."""
     if is_known(code) and code != Result.CONTACTS_UNSOLVED:
         return code, None
     doubt = code == Result.CONTACTS_UNSOLVED
@@ -41,13 +41,13 @@ def split(
 
 
 def opening(here: StepData) -> Float[Array, ""]:
-    """By how much the constraint is open that is most: an angle in rad, a length as a share of the mechanism's reach."""
+    """Returns the largest constraint violation: angles in rad, lengths as a share of the mechanism's reach."""
     gaps = jnp.abs(here.constraint_residual()) / here.system.constraint_scales.astype(here.q.dtype)
     return lax.stop_gradient(jnp.max(gaps, initial=0))
 
 
 def seen_in(states: State) -> Failure:
-    """What the states tell of a scheme whose steps can only diverge, if all are saved; the first is the initial one."""
+    """Finds the first failure in the saved states, initial state first, of a scheme whose steps fail only by divergence."""
     codes = jax.vmap(broken)(states)
     first = jnp.argmax(codes != Result.SUCCESS)
     failed = codes[first] != Result.SUCCESS
@@ -56,16 +56,16 @@ def seen_in(states: State) -> Failure:
 
 
 def explained(failure: Failure, system: System, times, before: State, start: State, dt) -> Failure:
-    """The failure with its cause, if that is a singular mass matrix.
+    """Returns the failure, with the code SINGULAR if a singular mass matrix caused it.
 
-    Looked at is the state `before` the step that failed, or else the initial one: where no force happens to push what moves no
-    inertia, its acceleration is of any size. Damping makes up for inertia in schemes that take it implicitly, so a motion that
-    has not blown up had it.
+    The function checks the state `before` the failed step if the motion diverged, else the initial state: without a force on the
+    massless degree of freedom, its acceleration is arbitrary. In schemes that take damping implicitly, damping replaces inertia.
+    Therefore damping counts unless the motion diverged.
     """
     blown_up = (failure.code == Result.NOT_FINITE) | (failure.code == Result.DIVERGED)
     time, q = (jnp.where(blown_up, x, y) for x, y in (times, (before.q, start.q)))
     h = jnp.where(blown_up, 0, dt)
-    # What is known of the model stays known: most models cannot be singular, and then nothing is computed.
+    # Concrete values stay concrete: most models cannot be singular, and then nothing is computed.
     singular = jax.tree.map(_constant, system).singular(*map(_constant, (time, q, h)))
     code = jnp.where(singular, Result.SINGULAR, failure.code).astype(jnp.int32)
     return Failure(code, jnp.where(singular & ~blown_up, 0, failure.step))
@@ -76,9 +76,9 @@ def _constant(leaf):
 
 
 def without_failed(rows: State, failure: Failure, save_every: int) -> State:
-    """The initial state and those saved after each so many steps, all after the start of the failed step turned into NaN."""
+    """Returns the initial and the saved states, with NaN in all rows after the start of the failed step."""
 
-    @jax.checkpoint  # differentiation remembers the failure, and not what it makes of each row
+    @jax.checkpoint  # reverse mode stores the failure, not a mask for each row
     def turned(rows, failure):
         made = jnp.arange(len(rows.q), dtype=jnp.int32) * save_every
         return lost(rows, failure.happened & (made > failure.step))
@@ -87,11 +87,11 @@ def without_failed(rows: State, failure: Failure, save_every: int) -> State:
 
 
 def raising(owner: str, path: Trajectory) -> Trajectory:
-    """The trajectory, if all went well; else a RuntimeError says what did not, where its code is known or when it is."""
+    """Returns the trajectory if its code is SUCCESS; else raises a RuntimeError, at runtime if the code is traced."""
     if is_known(path.code) and np.asarray(path.code) != Result.SUCCESS:
         code, step = Result(int(path.code)), int(path.failed_step)
         raise RuntimeError(f"{owner}: {code.title} in step {step}: {code.message}")
-    # Under `jit`: a branch for each message.
+    # Under `jit`, each message needs a branch.
     messages = [f"{owner}: {code.title}: {code.message}" for code in Result]
     return eqx.branched_error_if(path, path.code != Result.SUCCESS, path.code, messages)
 

@@ -1,4 +1,4 @@
-"""What implicit schemes share: the unknowns of a step, and the stage that Euler's and its relatives are made of."""
+"""Shared parts of implicit schemes: the solver for the unknowns of a step, and the stage of Euler-like schemes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ def solve_motion(
     rows: int,
     near: Callable[..., tuple[Array, ...]] | None = None,
 ) -> tuple[tuple[Array, ...], Int[Array, ""]]:
-    """The unknowns at which the equations of a step hold, with the multipliers of its constraints the last; and a code.
+    """Solves the equations of a step for its unknowns.
 
-    **Arguments**
+    Args:
+      equations: Returns the residuals for given unknowns: one vector for each unknown, the multipliers last.
+      guesses: Initial guesses of the unknowns, for example velocities and internal states of forces. Multipliers start at zero.
+      rows: The number of multipliers.
+      near: Equations with nearly the same Jacobian that are cheaper to evaluate.
 
-    - `equations`: of all unknowns, as many vectors of residuals.
-    - `guesses`: of the unknowns but the multipliers, which start at zero: velocities, the forces' own states.
-    - `rows`: the number of multipliers.
-    - `near`: equations with nearly the same Jacobian, cheaper to evaluate.
+    Returns:
+      The unknowns, with the multipliers of the constraints last, and a code.
 
     >>> (v, _), code = rbd.simulate.solve_motion(lambda v, none: (v**2 - 2.0, none), [jnp.array([1.0])], rows=0)
     >>> print(v, int(code))
@@ -38,7 +40,7 @@ def solve_motion(
     def joined(parts):
         return lambda unknowns: jnp.concatenate(parts(*jnp.split(unknowns, ends)))
 
-    # Loops are redundant as a rule: their multipliers are not determined, and the rest is.
+    # Loop constraints are usually redundant: multipliers are not unique, but all other unknowns are.
     linear = solve_redundant if rows else jnp.linalg.solve
     nearly = None if near is None else joined(near)
     unknowns, code, _ = newton(joined(equations), jnp.concatenate(starts), linear_solve=linear, near=nearly)
@@ -54,10 +56,23 @@ def implicit_stage(
     own: Float[Array, "own"],
     span: Float[Array, ""],
 ) -> tuple[State, Float[Array, "nv"], Int[Array, ""]]:
-    """The stage `ξ = displacement + span ξ̇`, `v = velocity + span v̇`, `z = own + span ż`, in the chart `q ⊕ ξ` at the state's q.
+    """Solves a stage of an implicit scheme in the chart `q ⊕ ξ` at `state.q`.
 
-    Euler's, the backward-differentiation and the diagonally implicit Runge–Kutta formulas are made of such stages.
-    **Returns** the state, its ξ, and a code.
+    The stage is `ξ = displacement + span ξ̇`, `v = velocity + span v̇`, `z = own + span ż`.
+
+    The implicit Euler, backward-differentiation and diagonally implicit Runge–Kutta formulas consist of such stages.
+
+    Args:
+      system: The system.
+      time: The time of the stage.
+      state: The state whose configuration is the origin of the chart, and whose velocity is the initial guess.
+      displacement: Constant part of ξ, shape (nv,).
+      velocity: Constant part of v, shape (nv,).
+      own: Constant part of z, the internal states of forces.
+      span: The factor of the rates, a time.
+
+    Returns:
+      The state, its ξ, and a code.
 
     >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.zeros(1))
     >>> state, none = rbd.State(jnp.array([0.5]), jnp.zeros(1)), jnp.zeros(0)

@@ -1,4 +1,4 @@
-"""A progress bar that compiled code can move."""
+"""A progress bar for compiled code."""
 
 import jax
 
@@ -6,7 +6,7 @@ from .._core.errors import missing_package
 
 
 def progress_bar(steps: int):
-    """A function of the number of steps done, for use inside `jit`; it draws about fifty times in all."""
+    """Returns a function of the number of completed steps, for use inside `jit`; it draws about fifty times in total."""
     try:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError:

@@ -1,26 +1,26 @@
-"""What the joints do of themselves, taken implicitly: damping, springs and soft stops, dry friction.
+"""Implicit treatment of passive joint forces: damping, springs and soft joint limits, dry friction.
 
 Over a step of length h from the velocity v to `v⁺ = v + h a`,
 
     (M + h D + ½ h² K - h C B) a = f - φ(v⁺),    φ_i(v⁺) = offset_i + clip(bias_i + slope_i v⁺_i, ±limit_i),
 
-f being all forces at the start of the step but for friction. D and K are diagonal, so they cost next to nothing: what
-they add is armature. Damping is that at the end of the step, and stable however strong. The share of the springs makes
-them as soft as the step can follow, `k / (1 + ½ h² k/m)`: the scheme stays symplectic, stable for every k, and loses no energy to
-them, which a spring force at the end of the step would.
+where f is all forces at the start of the step except friction. D and K are diagonal, so they cost almost nothing: they are
+added to the armature. Damping takes its value at the end of the step, which is stable for any strength. The term of the springs
+makes them as soft as the step can resolve, `k / (1 + ½ h² k/m)`. The scheme stays symplectic and stable for every k, and springs
+dissipate no energy, in contrast to a spring force at the end of the step.
 
-The friction φ has an entry for each joint and each force that has some there (`forces.JointFriction`). The joints' own is
-Coulomb's law: its slope is so steep that a joint sticks, and does not creep, as long as less than the limit holds it. Bristles
+The friction φ has an entry for each joint and for each force with friction there (`forces.JointFriction`). The joints' friction
+is Coulomb's law with a steep slope: a joint sticks without creep as long as the load stays below the limit. Bristles
 (`forces.BristleFriction`) bend before they slip.
 
-`C B` comes from forces with a state z of their own that follows the velocity. Over the step z changes the force by
-`C (ż + h B a)` (see `Force.own_response`). C has a column for each such state, so the articulated-body algorithm runs once more
-for each of them, and a small system is solved (Woodbury's formula).
+`C B` comes from forces with an internal state z that follows the velocity. Over the step, z changes the force by
+`C (ż + h B a)` (see `Force.own_response`). C has a column for each such state. The articulated-body algorithm runs once more
+for each column, and a small system is solved (Woodbury's formula).
 
-Each entry of the friction sticks or slides in one of two directions. Which, is a linear complementarity problem with bounds and a
-positive definite matrix. It is solved by principal pivoting in blocks (Júdice & Pires 1994): all assumptions that are refuted
-are changed at once, and one at a time where that does not come to an end. What slides goes on sliding as a rule and what sticks
-sticks, so one pass is the usual number.
+Each entry of the friction sticks or slides in one of two directions. The search for these modes is a linear complementarity
+problem with bounds and a positive definite matrix. Block principal pivoting (Júdice & Pires 1994) solves it: it changes all wrong
+assumptions at once, and one at a time if that does not terminate. Entries seldom change their mode between steps, so one pass
+usually suffices.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from ..forces import JointFriction
 from ..optimize.implicit import moving_arguments
 
 
-#: So many passes change all that is refuted; the next ones only the first.
+#: Number of passes that change all wrong assumptions; later passes change only the first one.
 BLOCKS = 8
 
-#: Of the forces `f`, and of what is added to the armature, what is sought and the accelerations of the degrees of freedom.
+#: Maps known quantities, forces and added armature to the solution and the accelerations of the degrees of freedom.
 Solve = Callable[[Any, Float[Array, "nv"], Float[Array, "nv"]], tuple[Any, Float[Array, "nv"]]]
 
 
 def sticking_speed(dtype) -> float:
-    """The speed up to which a joint with dry friction counts as sticking. A damper, the friction over this speed, holds it."""
+    """Returns the speed below which a joint with dry friction sticks, held by a damper of `friction / speed`."""
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
 class Coupling(NamedTuple):
-    """What the forces do along the joints with their own states during a step: `C (ż + B (v⁺ - v))`."""
+    """The joint-space effect of forces with internal states during a step: `C (ż + B (v⁺ - v))`."""
 
     along: Float[Array, "nv own"]
     rate: Float[Array, "own"]
@@ -63,14 +63,14 @@ class Coupling(NamedTuple):
 
 
 class Resistance(eqx.Module):
-    """What resists along each degree of freedom of the tree during a step.
+    """Damping, stiffness, friction and forces along each degree of freedom of the tree during a step.
 
-    - `velocity`: at its start.
-    - `force`: f, at its start, without friction and without what the `coupling` adds.
+    - `velocity`: the velocity at the start of the step.
+    - `force`: f at the start of the step, without friction and without the contribution of `coupling`.
     - `damping`, `stiffness`: D and K.
     - `friction`: φ.
     - `step`: h.
-    - `coupling`: of forces with states of their own; None without any.
+    - `coupling`: the effect of forces with internal states; None without such forces.
     """
 
     velocity: Float[Array, "nv"]
@@ -83,27 +83,27 @@ class Resistance(eqx.Module):
 
     @property
     def added(self) -> Float[Array, "nv"]:
-        """What damping and springs add to the inertia: `h D + ½ h² K`."""
+        """The inertia that damping and springs add: `h D + ½ h² K`."""
         return self.step * self.damping + 0.5 * self.step**2 * self.stiffness
 
     @property
     def frictional(self) -> bool:
-        """Whether there may be friction somewhere."""
+        """Returns whether a limit of dry friction may be nonzero."""
         limit = self.friction.limit
         return limit.size > 0 and not (is_known(limit) and not np.any(np.asarray(limit)))
 
     def under(self, control: Float[Array, "nv"]) -> Resistance:
-        """With a control beside the other forces."""
+        """Returns the resistance with a control added to the forces."""
         return replace(self, force=self.force + control)
 
     def first_guess(self) -> Float[Array, "n"]:
-        """What slides at the velocity of the start (1 and -1, by the direction) and what sticks (0)."""
+        """Returns the modes at the initial velocity: 1 and -1 for sliding in either direction, 0 for sticking."""
         friction = self.friction
         elastic = friction.bias + friction.slope * friction.at(self.velocity)
         return jnp.where(jnp.abs(elastic) > friction.limit, jnp.sign(elastic), 0)
 
     def acting(self, sliding: Float[Array, "n"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-        """The forces, and what is added to the armature."""
+        """Returns the forces and the added armature for given modes."""
         h, friction = self.step, self.friction
         sticks = sliding == 0
         held = jnp.where(sticks, friction.bias + friction.slope * friction.at(self.velocity), 0)
@@ -114,13 +114,13 @@ class Resistance(eqx.Module):
         return force, self.added + h * along(jnp.where(sticks, friction.slope, 0))
 
     def judged(self, sliding: Float[Array, "n"], a: Float[Array, "nv"]) -> Float[Array, "n"]:
-        """What sticks and slides by the velocities that come of an assumption."""
+        """Returns the modes that follow from the velocities of an assumption."""
         friction, eps = self.friction, jnp.finfo(a.dtype).eps
         before, change = friction.at(self.velocity), self.step * friction.at(a)
         after = before + change
         slope = jnp.where(friction.slope > 0, friction.slope, 1)
         upper, lower = (friction.limit - friction.bias) / slope, (-friction.limit - friction.bias) / slope
-        # A difference of large numbers is zero to rounding only.
+        # A difference of large numbers is zero only up to rounding.
         rounding = (
             8 * eps * (jnp.abs(before) + jnp.abs(change) + (friction.limit + jnp.abs(friction.bias)) / slope)
         )
@@ -131,7 +131,7 @@ class Resistance(eqx.Module):
         return jnp.where(friction.limit > 0, found, jnp.sign(after))
 
     def responding(self, solve: Solve) -> Solve:
-        """`solve`, with what the forces' own states do besides."""
+        """Returns `solve` extended by the response of the forces' internal states."""
         if self.coupling is None:
             return solve
         along, _, by_velocity = self.coupling
@@ -141,7 +141,7 @@ class Resistance(eqx.Module):
             found, a = solve(known, force, added)
             respond = lambda change: jax.jvp(lambda f: solve(known, f, added), (force,), (change,))[1]
             found_by, a_by = jax.vmap(respond)(transpose(along))
-            # B a of `a = a₀ + h A⁻¹ C B a`.
+            # Solves `a = a₀ + h A⁻¹ C B a` for h B a.
             unit = jnp.eye(along.shape[1], dtype=a.dtype)
             share = h * jnp.linalg.solve(
                 unit - h * matmul(by_velocity, transpose(a_by)), matvec(by_velocity, a)
@@ -153,9 +153,9 @@ class Resistance(eqx.Module):
 
 
 def resisted(solve: Solve, known, resistance: Resistance):
-    """What `solve(known, force, added)` finds under the resistance of the joints, at the end of the step.
+    """Returns the result of `solve(known, force, added)` with the resistance of the joints at the end of the step.
 
-    Its derivative is that of the motion with what sticks and slides as it does.
+    Its derivative is the derivative of the motion with the stick and slip modes fixed.
     """
     if not resistance.frictional:
         return found_under(solve, known, resistance)[0]
@@ -163,7 +163,7 @@ def resisted(solve: Solve, known, resistance: Resistance):
 
 
 def found_under(solve: Solve, known, resistance: Resistance):
-    """What `resisted` finds, and what sticks (0) and slides (±1) then. Not to be differentiated."""
+    """Returns the result of `resisted`, and the modes: 0 for sticking, ±1 for sliding. Not differentiable."""
     if resistance.frictional:
         return _search(solve, known, resistance)
     sliding = jnp.zeros_like(resistance.friction.limit)
@@ -171,7 +171,7 @@ def found_under(solve: Solve, known, resistance: Resistance):
 
 
 def _solution(solve: Solve):
-    """`resisted` where there may be friction: a search for what sticks and slides, which is not differentiated."""
+    """Returns `resisted` for joints that may have friction; the search for the modes is not differentiated."""
 
     @custom_jvp
     def solution(known, resistance):
@@ -193,13 +193,13 @@ def _solution(solve: Solve):
 
 
 def _search(solve: Solve, known, resistance: Resistance):
-    """What is sought, and what sticks (0) and slides (±1) then."""
+    """Returns the solution and its modes: 0 for sticking, ±1 for sliding."""
 
     def attempt(sliding):
         found, a = resistance.responding(solve)(known, *resistance.acting(sliding))
         return found, resistance.judged(sliding, a)
 
-    # Which way a joint without friction slides matters to the derivative by its friction alone.
+    # The sliding direction of a joint without friction affects only the derivative with respect to its friction.
     counts = resistance.friction.limit > 0
 
     def refuted(state) -> Bool[Array, ""]:
@@ -217,9 +217,9 @@ def _search(solve: Solve, known, resistance: Resistance):
     guess = resistance.first_guess()
     shape = jax.eval_shape(lambda: attempt(guess)[0])
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    # The first pass is within the loop as well, so that it is compiled once.
+    # The loop includes the first pass, so that the function is compiled once.
     sliding, better, found, _ = lax.while_loop(refuted, another, (guess, guess, nothing, jnp.int32(0)))
-    # The law has one solution and the search comes to it; where rounding should keep it from that, the step has failed.
+    # The solution is unique and the search converges to it; if rounding prevents this, the step has failed.
     known = ~jnp.any((sliding != better) & counts)
     found = jax.tree.map(lambda x: jnp.where(known, x, jnp.nan), found)
     return found, jnp.where(counts, sliding, better)

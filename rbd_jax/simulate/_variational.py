@@ -1,17 +1,17 @@
-"""Schemes from a discrete Lagrangian (Marsden & West 2001): what they share.
+"""Shared parts of schemes from a discrete Lagrangian (Marsden & West 2001).
 
 `L_d(q0, q1)` approximates the action over a step. The discrete Euler–Lagrange equations in momentum form, with the impulses
 of non-conservative forces and of the loops' multipliers at both ends, are
 
     p0 + F0 + G0ᵀ λ = -D1 L_d(q0, q1),    g(q1) = 0,        p1 = D2 L_d(q0, q1) + F1.
 
-Derivatives are on the tangent space, `q ⊕ ε`. With `q1 = q0 ⊕ ξ` they are `dexp⁻¹` transposed, once for each end:
-`δξ = dexp_ξ⁻¹ δq1 - dexp_{-ξ}⁻¹ δq0`. The first equation is solved times `dexp_{-ξ}ᵀ`, which leaves no inverse in it. Such a
-scheme is symplectic, keeps the momenta that belong to symmetries of L_d to round-off, and its energy stays in a band.
+Derivatives are on the tangent space, `q ⊕ ε`. With `q1 = q0 ⊕ ξ` they are transposes of `dexp⁻¹`, one for each end:
+`δξ = dexp_ξ⁻¹ δq1 - dexp_{-ξ}⁻¹ δq0`. The first equation is multiplied by `dexp_{-ξ}ᵀ`, which removes the inverse. Such a
+scheme is symplectic. It conserves the momenta that belong to symmetries of L_d to round-off, and its energy error is bounded.
 
-Constraints that hold velocities alone are `(A0 v + A1 v)/2 = 0` of the mean velocity in place of `g(q1) = 0`, with the same
-impulses `A0ᵀ λ` at the start, and at the end those that make `A1 v1 = 0`: a step backwards is the same step, as it is for the
-others (McLachlan & Perlmutter 2006). What it is no longer is symplectic, since no such motion is.
+Constraints on velocities alone become `(A0 v + A1 v)/2 = 0` for the mean velocity, in place of `g(q1) = 0`. Their impulses are
+`A0ᵀ λ` at the start, and at the end the impulses that satisfy `A1 v1 = 0`. The scheme stays symmetric in time
+(McLachlan & Perlmutter 2006). It is not symplectic then, since nonholonomic motions are not symplectic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .step_data import StepData
 class Variational(Scheme):
     """A scheme given by the gradients of its discrete Lagrangian, for `q1 = q0 ⊕ h v`.
 
-    States at the `start` and the `end` of a step have this mean velocity v.
+    The states at the `start` and the `end` of a step have this mean velocity v.
     """
 
     fallible = True
@@ -39,12 +39,14 @@ class Variational(Scheme):
     def missing(
         self, start: StepData, end: State, dt, momentum
     ) -> tuple[Float[Array, "nv"], Float[Array, "own"]]:
-        """Returns `dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)`, zero where the step starts with the momentum, and the mean rate of the
-        internal states of forces."""
+        """Returns `dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)` and the mean rate of the internal states of forces.
+
+        The first result is zero if `momentum` is the momentum at the start of the step.
+        """
 
     @abc.abstractmethod
     def end_momentum(self, start: StepData, end: State, dt) -> Float[Array, "nv"]:
-        """`D2 L_d + F1`."""
+        """Returns `D2 L_d + F1`."""
 
     def step(self, here, memory, dt):
         system, time, state = here.system, here.time, here.state

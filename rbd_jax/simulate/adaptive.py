@@ -1,4 +1,4 @@
-"""Any explicit Runge–Kutta scheme of diffrax on the configuration manifold, with steps of its own choice."""
+"""Explicit Runge–Kutta schemes of diffrax on the configuration manifold, with adaptive steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ._adaptive import AdaptiveScheme, Pair, tolerance
 
 
 class Adaptive(AdaptiveScheme):
-    """The scheme of a diffrax solver such as `diffrax.Dopri8()` in the chart at each step's start, after Munthe-Kaas.
+    """The scheme of a diffrax solver such as `diffrax.Dopri8()` in the chart at the start of each step, after Munthe-Kaas.
 
-    Of the solver its coefficients are taken; stages, charts and the choice of steps are those of `RKMK45`.
-    `max_steps` bounds the number of tried steps within one interval of the rollout. Between the rollout's times
-    `Trajectory.at` gives the cubic through its rows, not the scheme's own steps: the error there is of their distance
-    `dt`, not of the tolerances. Events are looked for at the rows, too.
+    The scheme uses only the coefficients of the solver; stages, charts and step size control are the same as in `RKMK45`.
+    `max_steps` limits the number of attempted steps within one interval of the rollout.
+
+    Between the times of the rollout, `Trajectory.at` returns the cubic through its rows, not the steps of the scheme. Its error
+    depends on the interval `dt`, not on the tolerances. Events are also checked at the rows only.
 
     >>> import diffrax
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
@@ -35,12 +36,11 @@ class Adaptive(AdaptiveScheme):
             import diffrax
         except ImportError:
             raise ImportError(
-                "Adaptive takes its schemes from diffrax, which is not installed: pip install 'rbd_jax[adaptive]' "
-                "(RKMK45 needs no diffrax)"
+                "Adaptive: diffrax is not installed: pip install 'rbd_jax[adaptive]' (RKMK45 does not need it)"
             ) from None
         if not isinstance(solver, diffrax.AbstractERK):
             raise ValueError(
-                f"Adaptive: solver is {solver!r}; it is an explicit Runge–Kutta solver of diffrax, as diffrax.Dopri8()"
+                f"Adaptive: solver must be an explicit Runge–Kutta solver of diffrax, as diffrax.Dopri8(), got {solver!r}"
             )
         self.solver = solver
         self.rtol, self.atol, self.max_steps = rtol, atol, max_steps

@@ -7,7 +7,7 @@ from .scheme import Scheme
 
 
 class BDF1(Scheme):
-    """`q⁺ = q ⊕ h v⁺`, `v⁺ = v + h v̇(t⁺, q⁺, v⁺)`: first order; it damps whatever it does not resolve.
+    """The scheme `q⁺ = q ⊕ h v⁺`, `v⁺ = v + h v̇(t⁺, q⁺, v⁺)`: first order; it damps all motion that it does not resolve.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.BDF1())

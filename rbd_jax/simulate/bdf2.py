@@ -9,15 +9,15 @@ from ._implicit import implicit_stage
 from .scheme import Scheme
 
 
-#: Of the diagonally implicit Runge–Kutta scheme that makes the first step: stages at `a h` and at `h`, L-stable.
+#: Coefficient a of the L-stable, diagonally implicit Runge–Kutta scheme of the first step: its stages are at `a h` and `h`.
 FIRST = (2 - math.sqrt(2)) / 2
 
 
 class BDF2(Scheme):
-    """`3/2 ξ⁺ + 1/2 ξ⁻ = h ξ̇⁺` with `q⁺ = q ⊕ ξ⁺` and the previous `q⁻ = q ⊕ ξ⁻`, and alike for v: second order, stiff.
+    """The scheme `3/2 ξ⁺ + 1/2 ξ⁻ = h ξ̇⁺` with `q⁺ = q ⊕ ξ⁺` and the previous `q⁻ = q ⊕ ξ⁻`: second order, stiff.
 
-    The first step is one of the two-stage singly diagonally implicit Runge–Kutta scheme. Its second stage and a step
-    of the formula are the same equations with other constants, which are the memory.
+    The velocity v follows the same formula. The first step uses the two-stage singly diagonally implicit Runge–Kutta scheme. Its
+    second stage and a step of the formula are the same equations with other constants, which are the memory.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.BDF2())
@@ -30,7 +30,7 @@ class BDF2(Scheme):
     stiff = True
 
     def init(self, system, time, state, dt):
-        """The first stage of the Runge–Kutta step."""
+        """Computes the first stage of the Runge–Kutta step."""
         span = FIRST * dt
         still = jnp.zeros_like(state.v)
         stage, step, code = implicit_stage(system, time + span, state, still, state.v, state.internal, span)

@@ -1,4 +1,4 @@
-"""How a simulation begins: what it is given, checked and in one precision, as a system and a state."""
+"""Start of a simulation: checks the arguments, converts them to one precision, and builds a system and a state."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ M = TypeVar("M", Model, ReducedModel, Simulated)
 
 
 class Begin(NamedTuple):
-    """What a simulation begins with. The system has no control yet.
+    """The initial data of a simulation. The system has no control yet.
 
-    - `fault`: the code with which every step fails, SUCCESS where none does; None where that is known.
+    - `fault`: the code with which every step fails, or SUCCESS; None if `dt` is known and was checked.
     """
 
     system: System
@@ -63,31 +63,42 @@ def begun(
     forces: Sequence[Acting],
     stabilization: Stabilization | Literal["auto"] | None,
 ) -> Begin:
-    """The arguments that all simulations have, checked for the function `owner`; in the finest precision among them."""
+    """Checks the arguments that all simulations have in common, and converts them to the finest precision among them.
+
+    Args:
+      owner: Name of the calling function, for messages.
+      model: The model.
+      state: The initial state.
+      dt: Length of a step; None for the timestep of the model's file.
+      time: Time of the initial state.
+      scheme: The scheme; None for the default of the model.
+      forces: Forces in addition to those that the model carries.
+      stabilization: Stabilization of constraints; see `rollout`.
+    """
     a_model(owner, model, planar=True)
     model, state = in_one_precision(owner, model, state)
     scheme = default_scheme(model) if scheme is None else scheme
     dt = default_step(owner, model) if dt is None else dt
     if not isinstance(scheme, Scheme):
         raise TypeError(
-            f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
-            "diffrax, rbd.Adaptive(solver)"
+            f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or "
+            "rbd.Adaptive(solver) for a solver of diffrax"
         )
     refuse_faults(owner, tree_of(model))
     q, v, dtype = state.q, state.v, state.q.dtype
-    given = dt  # as an array of JAX it is not known where a function is traced
+    given = dt  # conversion to a JAX array would make it unknown under tracing
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
     forces = checked_forces(owner, forces)
     for force in forces if is_planar(model) else ():
         if isinstance(force, Force) and not fits_planar(force):
             raise ValueError(
-                f"{owner}: model {model.name!r} is planar, and {force.label} does not act along joints alone; simulate the model "
-                "that `rbd.planar` was given"
+                f"{owner}: model {model.name!r} is planar, and {force.label} does not act along joints alone; simulate the "
+                "original model, the argument of `rbd.planar`"
             )
     if isinstance(model, ReducedModel) and bearings_of(model.model):
         raise ValueError(
-            f"{owner}: model {model.name!r} has bearings, and what joints transmit is not known where the model moves with a few "
-            "variables; simulate its tree with constraints"
+            f"{owner}: model {model.name!r} has bearings, and a reduced model does not determine the wrenches that its joints "
+            "transmit; simulate its tree with constraints"
         )
     if isinstance(model, Model):
         check_quaternions(owner, model, q)
@@ -98,15 +109,15 @@ def begun(
     own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
     if system.jumps and not scheme.finds_events:
         raise ValueError(
-            f"{owner}: under the contact law of model {system.name!r} velocities jump, at events that "
-            f"{type(scheme).__name__} does not find; scheme=rbd.EventDriven()"
+            f"{owner}: with the contact model of model {system.name!r} velocities jump at events, which "
+            f"{type(scheme).__name__} does not find; pass scheme=rbd.EventDriven()"
         )
     fault = checked_step(owner, given)
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt, fault)
 
 
 def checked_step(owner: str, dt) -> Int[Array, ""] | None:
-    """Refuses a time step that is known not to be positive. Returns the code of each step where it is traced, else None."""
+    """Raises an error if the time step is known and not positive. Returns the code of every step if it is traced, else None."""
     if not is_known(dt):
         return jnp.where(jnp.asarray(dt) > 0, Result.SUCCESS, Result.STEP_NOT_POSITIVE).astype(jnp.int32)
     if not np.asarray(dt) > 0:
@@ -117,13 +128,13 @@ def checked_step(owner: str, dt) -> Int[Array, ""] | None:
 
 
 def may_rub(model: Simulated) -> bool:
-    """Whether joints may have dry friction, as far as the model's numbers are known."""
+    """Returns whether joints may have dry friction, as far as the parameters of the model are known."""
     friction = tree_of(model).friction
     return not is_known(friction) or bool(np.any(np.asarray(friction)))
 
 
 def in_one_precision(owner: str, model: M, state: State) -> tuple[M, State]:
-    """A model and its state, checked, in the finer precision of the two, so that nothing is lost. `own` stays as it is."""
+    """Checks a model and its state, and converts both to the finer precision of the two. `own` stays unchanged."""
     instance(owner, "state", state, State, "a State, of q and v")
     q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
     dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
@@ -132,38 +143,38 @@ def in_one_precision(owner: str, model: M, state: State) -> tuple[M, State]:
 
 
 def default_scheme(model: Simulated) -> Scheme:
-    """The scheme that the file of a model asks for."""
+    """Returns the default scheme of a model: the integrator of its file, or `EventDriven` if velocities jump."""
     if isinstance(contact_law(tree_of(model)), JumpingLaw):
         return EventDriven()
     return RungeKutta4() if tree_of(model).settings.integrator == "rk4" else SemiImplicitEuler()
 
 
 def default_step(owner: str, model: Simulated) -> float:
-    """The time step that the file of a model says."""
+    """Returns the time step of the model's file."""
     step = tree_of(model).settings.timestep
     if step is None:
         raise ValueError(
-            f"{owner}: dt is missing, and the file of model {model.name!r} says no timestep: dt=0.01"
+            f"{owner}: dt is missing, and the file of model {model.name!r} has no timestep; pass for example dt=0.01"
         )
     return step
 
 
 def checked_forces(owner: str, forces) -> tuple[Acting, ...]:
-    """What acts, each of it a force element or a function."""
+    """Returns the forces as a tuple, after a check that each is a force element or a function."""
     if not isinstance(forces, Sequence):
-        raise ValueError(f"{owner}: forces is {reprlib.repr(forces)}; it takes a sequence of them: [force]")
+        raise ValueError(f"{owner}: forces must be a sequence, as [force], got {reprlib.repr(forces)}")
     for index, force in enumerate(forces):
         if not callable(force) and not isinstance(force, Force):
             raise ValueError(
-                f"{owner}: forces[{index}] is {reprlib.repr(force)}; it takes an instance of rbd.forces.Force or a function "
-                "(model, state, t) -> tau"
+                f"{owner}: forces[{index}] must be an instance of rbd.forces.Force or a function (model, state, t) -> tau, got "
+                f"{reprlib.repr(force)}"
             )
     warn_of_old(owner, forces)
     return tuple(forces)
 
 
 def _holding(owner: str, model: Simulated, scheme: Scheme, given) -> Stabilization | None:
-    """What holds the constraints, if nothing is said of it."""
+    """Returns the stabilization of constraints, which for "auto" is the default of the scheme."""
     if isinstance(given, Stabilization) or given is None:
         return given
     choice(owner, "stabilization", given, ("auto",))

@@ -4,7 +4,7 @@ from ._explicit import CommutatorFree
 
 
 class CommutatorFree3(CommutatorFree):
-    """Third order, three evaluations; the last displacement is two steps (Celledoni, Marthinsen & Owren 2003).
+    """Third order, three evaluations; the last displacement consists of two steps (Celledoni, Marthinsen & Owren 2003).
 
     In a vector space it is Heun's third-order scheme.
 

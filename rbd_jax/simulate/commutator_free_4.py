@@ -4,8 +4,9 @@ from ._explicit import CommutatorFree
 
 
 class CommutatorFree4(CommutatorFree):
-    """Fourth order, four evaluations; the last stage and the end are two steps each (Celledoni, Marthinsen & Owren 2003).
+    """Fourth order, four evaluations (Celledoni, Marthinsen & Owren 2003).
 
+    The displacements of the last stage and of the end consist of two steps each.
     In a vector space it is the classical Runge–Kutta scheme.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))

@@ -1,4 +1,4 @@
-"""What a model is told during a step: the controls of its actuators, and generalized forces beside."""
+"""Commands during a step: the controls of actuators, and additional generalized forces."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jaxtyping import Array, Float
 
 
 class Controls(eqx.Module):
-    """What the actuators of a model are told, and what acts beside them.
+    """The controls of a model's actuators, and additional generalized forces.
 
-    - `u`: a number for each of `model.actuators`, in their order: (nu,), or of every step (steps, nu).
-    - `tau`: a generalized force beside, (nv,) or (steps, nv); none by default.
+    - `u`: one number for each of `model.actuators`, in their order: (nu,), or (steps, nu) for all steps.
+    - `tau`: an additional generalized force, (nv,) or (steps, nv); None, the default, for no force.
 
-    An array alone, where controls are asked for, is `tau`, never `u`.
+    Functions with an argument for controls interpret a plain array as `tau`, never as `u`.
 
     >>> rbd.Controls(jnp.array([0.5, -0.5]))
     Controls(u=f64[2])
@@ -28,7 +28,7 @@ class Controls(eqx.Module):
 
 
 class Control(NamedTuple):
-    """What a model is told during a step, in full."""
+    """The complete control of a model during a step."""
 
     u: Float[Array, "nu"]
     tau: Float[Array, "nv"]

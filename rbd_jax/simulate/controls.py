@@ -1,4 +1,4 @@
-"""What drives a simulation: tables of controls, a policy, or nothing."""
+"""The controls of a simulation: tables, a policy, or None."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .state import State
 from .systems import Simulated, tree_of
 
 
-#: Controls of the actuators, or generalized forces, for every step; or a policy, which is asked at the start of every step:
-#: `(t, state) -> control`, or, if it has a memory, `(t, state, memory) -> (control, memory)`; or none.
+#: Controls of the actuators, or generalized forces, for every step; or a policy, evaluated at the start of every step:
+#: `(t, state) -> control`, or with a memory `(t, state, memory) -> (control, memory)`; or None.
 Driving: TypeAlias = Controls | Float[Array, "steps nv"] | Callable[..., Any] | None
 
 
 class Actuation(eqx.Module):
-    """Which joints generalized forces are for: they are then efforts of those alone, in the order of `joints`.
+    """The joints that generalized forces act on; controls are then the efforts of these joints alone, in the order of `joints`.
 
-    - `joints`: by name; by default all.
-    - `limits`: whether efforts are cut off at the model's `effort_limit`.
+    - `joints`: names of joints; all joints by default.
+    - `limits`: whether efforts are clipped to the model's `effort_limit`.
 
     >>> model = rbd.load("cartpole")
     >>> cart_only = rbd.Actuation("slide")
@@ -46,13 +46,13 @@ class Actuation(eqx.Module):
         self.joints = None if joints is None else names("Actuation", "joints", joints)
         given = self.joints or ()
         if twice := [joint for joint in given if given.count(joint) > 1]:
-            raise ValueError(f"Actuation: joint {twice[0]!r} is named twice; it has one motor")
+            raise ValueError(f"Actuation: joint {twice[0]!r} is named twice; name each joint once")
         if not isinstance(limits, bool):
-            raise ValueError(f"Actuation: limits is {limits!r}; it is True or False")
+            raise ValueError(f"Actuation: limits must be True or False, got {limits!r}")
         self.limits = limits
 
     def dof(self, model: Model) -> np.ndarray:
-        """The entries of tau that controls are for."""
+        """Returns the indices of tau that the controls act on."""
         if self.joints is None:
             return np.arange(model.nv)
         try:
@@ -61,7 +61,7 @@ class Actuation(eqx.Module):
             raise type(error)(f"Actuation: joints: {error}") from None
 
     def effort(self, model: Model, controls: Float[Array, "nu"]) -> Float[Array, "nv"]:
-        """`tau`: the controls where there are motors, zero elsewhere."""
+        """Returns `tau`: the controls at actuated joints, zero elsewhere."""
         dof = self.dof(model)
         if self.limits:
             most = model.effort_limit[dof].astype(controls.dtype)
@@ -70,9 +70,12 @@ class Actuation(eqx.Module):
 
 
 class Driver(NamedTuple):
-    """How to get the controls of a step, and what of them comes with the step.
+    """The source of the controls in a rollout.
 
-    `ask(t, state, given, memory)` returns them in full, u and tau, and what the policy remembers.
+    - `ask`: a function `(t, state, given, memory)`; it returns the complete control, u and tau, and the new memory of the policy.
+    - `inputs`: the table of controls; its rows are `given` step by step.
+    - `memory`: the initial memory of the policy.
+    - `steps`: the number of steps.
     """
 
     ask: Callable[[Float[Array, ""], State, Any, Any], tuple[Control, Any]]
@@ -90,13 +93,23 @@ def driver(
     memory: Any,
     dt: Float[Array, ""],
 ) -> Driver:
-    """The controls of a rollout, checked."""
+    """Checks the controls of a rollout and returns their source.
+
+    Args:
+      owner: Name of the calling function, for messages.
+      model: The model.
+      controls: A table, a policy, or None.
+      steps: The number of steps; None to take it from the table.
+      actuation: The joints that generalized forces act on; None for all.
+      memory: The initial memory of a policy, or None.
+      dt: Length of a step.
+    """
     size, spread, dtype = model.nv, lambda tau: tau, dt.dtype
     if actuation is not None:
         instance(owner, "actuation", actuation, Actuation, "an Actuation: rbd.Actuation(joints=[...])")
         if not isinstance(model, Model):
             raise ValueError(
-                f"{owner}: actuation is for a Model; the controls of the reduced model {model.name!r} act along its variables"
+                f"{owner}: actuation needs a Model; the controls of the reduced model {model.name!r} act along its variables"
             )
         size, spread = len(actuation.dof(model)), lambda tau: actuation.effort(model, tau)
     wide = _Widths(owner, model.name, tree_of(model).nu, size, model.nv, dtype, spread)
@@ -104,7 +117,7 @@ def driver(
     if memory is not None and not callable(controls):
         given = "None" if controls is None else "an array"
         raise ValueError(
-            f"{owner}: memory is for a policy (t, state, memory) -> (tau, memory), and controls is {given}"
+            f"{owner}: memory needs a policy (t, state, memory) -> (tau, memory), but controls is {given}"
         )
     if controls is None:
         return Driver(lambda t, state, given, memory: (wide.full(Controls(None)), memory), (), None, steps)
@@ -127,7 +140,7 @@ def driver(
         result = controls(t, state, memory)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError(
-                f"{owner}: with a memory, controls returns a pair (tau, memory); it returned a {type(result).__name__}"
+                f"{owner}: with a memory, controls must return a pair (tau, memory), got a {type(result).__name__}"
             )
         return told(result[0]), _like(owner, memory, result[1])
 
@@ -138,17 +151,23 @@ def driver(
 def arriving(
     model: Model, u: Float[Array, "rows nu"], dt: Float[Array, ""], before: float = 0.0
 ) -> Float[Array, "rows nu"]:
-    """What reaches the actuators of a model in each of some steps, of what they are told in these: the mean over the step of
-    what was told earlier by their `delay`, each row held until the next. It is linear in the delay from step to step.
+    """Returns the delayed controls that reach the actuators of a model in each step.
 
-    - `before`: what is beyond the rows; actuators are told zero before they are told anything.
+    Each row holds until the next one. A delayed control is the mean over the step of the commands from `delay` seconds
+    earlier. It is piecewise linear in the delay, between whole numbers of steps.
+
+    Args:
+      model: The model.
+      u: The commands, one row per step.
+      dt: Length of a step.
+      before: The commands before the first and after the last row.
     """
     delays = [one.delay for one in actuators_of(model)]
     late = [i for i, delay in enumerate(delays) if delay is not None]
     if not late:
         return u
     count = len(u)
-    # Slices, which are contiguous: rows gathered one by one came out as zeros of the loop over them, on XLA's CPU.
+    # Contiguous slices: on XLA's CPU backend, rows gathered individually became zeros inside the loop over them.
     beyond = jnp.full(count + 1, before, u.dtype)
 
     def delayed(column, steps):
@@ -164,35 +183,35 @@ def arriving(
 
 
 def refuse_delays(owner: str, model: Simulated, given) -> None:
-    """Where it is not known what actuators were told before."""
+    """Raises an error if an actuator has a delay, because earlier commands are unknown here."""
     if not isinstance(given, Controls) or given.u is None:
         return
     late = [one.name for one in actuators_of(tree_of(model)) if one.delay is not None]
     if late:
         raise ValueError(
-            f"{owner}: actuator {late[0]!r} of model {model.name!r} has a delay, and what it was told before is not known here; "
-            "rbd.rollout of a table, rbd.Controls(u) with a row for each step, knows. Or take an actuator with delay=None, and "
-            "tell it later"
+            f"{owner}: actuator {late[0]!r} of model {model.name!r} has a delay, and its earlier commands are not known here; "
+            "pass a table to rbd.rollout, rbd.Controls(u) with a row for each step, or use an actuator with delay=None and "
+            "delay its commands"
         )
 
 
 def control_of(owner: str, model: Simulated, given, dtype) -> Control:
-    """The control of one step as it is given, or none, in full."""
+    """Returns the complete control of one step from the given one, or from None."""
     wide = _Widths(owner, model.name, tree_of(model).nu, model.nv, model.nv, dtype, lambda tau: tau)
     return wide.full(Controls(None) if given is None else wide.checked(given, "tau"))
 
 
 def _like(owner: str, before, after):
-    """What a policy remembers next, if it is of the same structure and shapes as before."""
+    """Returns the new memory of a policy, after a check that it has the structure and shapes of the old one."""
     if jax.tree.structure(before) != jax.tree.structure(after):
         raise ValueError(
-            f"{owner}: the policy was given a memory {jax.tree.structure(before)} and returned {jax.tree.structure(after)}"
+            f"{owner}: the policy received a memory {jax.tree.structure(before)} and returned {jax.tree.structure(after)}"
         )
 
     def leaf(old, new):
         if jnp.shape(new) != old.shape:
             raise ValueError(
-                f"{owner}: the policy was given a memory of shape {old.shape} and returned {jnp.shape(new)}"
+                f"{owner}: the policy received a memory of shape {old.shape} and returned {jnp.shape(new)}"
             )
         return jnp.asarray(new).astype(old.dtype)
 
@@ -200,7 +219,7 @@ def _like(owner: str, before, after):
 
 
 class _Widths(NamedTuple):
-    """How many numbers controls have, of actuators (`nu`) and of generalized forces, and how the latter are spread over all."""
+    """The sizes of controls: `nu` for actuators, `size` for generalized forces, which `spread` maps to all degrees of freedom."""
 
     owner: str
     model: str
@@ -211,7 +230,14 @@ class _Widths(NamedTuple):
     spread: Callable
 
     def checked(self, given, name: str, rows: tuple[int, ...] = (), counted: str = "") -> Controls:
-        """Of one step, or of as many as `rows` says (and `counted` in words), in the precision of the state; an array is tau."""
+        """Returns checked controls in the precision of the state; an array is tau.
+
+        Args:
+          given: The controls.
+          name: Their name in messages.
+          rows: Leading shape: empty for one step, else the number of steps.
+          counted: The leading shape in messages.
+        """
         if not isinstance(given, Controls):
             return Controls(None, self._of_shape(given, name, (*rows, self.size), self._tau, rows, counted))
         u = self._of_shape(given.u, f"u of {name}", (*rows, self.nu), "nu", rows, counted)
@@ -222,7 +248,7 @@ class _Widths(NamedTuple):
         )
 
     def full(self, given: Controls) -> Control:
-        """With zeros for what is not given."""
+        """Returns the control with zeros for missing parts."""
         u = jnp.zeros(self.nu, self.dtype) if given.u is None else given.u
         tau = jnp.zeros(self.nv, self.dtype) if given.tau is None else self.spread(given.tau)
         return Control(u, tau)
@@ -245,17 +271,17 @@ class _Widths(NamedTuple):
         return array.astype(self.dtype)
 
     def _meant(self, array, wanted: str) -> bool:
-        """Whether an array that does not fit as tau would as u."""
+        """Returns whether an array that does not fit as tau would fit as u."""
         return wanted != "nu" and self.nu > 0 and array.shape[-1:] == (self.nu,)
 
 
 def _count(owner: str, controls: Driving, steps: SupportsIndex | None) -> int:
-    """The number of steps: as it is given, or that of the rows of a table."""
+    """Returns the number of steps: the given one, or the number of rows of a table."""
     steps = None if steps is None else whole_number(owner, "steps", steps)
     given = controls.u if isinstance(controls, Controls) else controls
     if given is None or callable(given):
         if steps is None:
-            raise ValueError(f"{owner}: steps is missing; it is needed where controls is not an array")
+            raise ValueError(f"{owner}: steps is missing; it is required if controls is not an array")
         return steps
     shape = jnp.shape(given)
     return steps if steps is not None else shape[0] if len(shape) == 2 else 1

@@ -4,9 +4,9 @@ from ._explicit import CommutatorFree
 
 
 class CrouchGrossman3(CommutatorFree):
-    """Third order, three evaluations; each successive step follows the velocity of one stage alone.
+    """Third order, three evaluations; each successive step follows the velocity of a single stage.
 
-    With the coefficients of Owren & Marthinsen (1999), as in Hairer, Lubich & Wanner §IV.8.
+    The coefficients are those of Owren & Marthinsen (1999), as in Hairer, Lubich & Wanner §IV.8.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.CrouchGrossman3())

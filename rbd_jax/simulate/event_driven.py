@@ -1,4 +1,4 @@
-"""Steps from event to event, for systems whose velocities jump: rigid contact with impacts (book table 11.1)."""
+"""Event-driven steps for systems whose velocities jump: rigid contact with impacts (book table 11.1)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .system import System
 from .trajectory import between
 
 
-#: Halvings of a step on what is known of the motion within, and steps of the scheme itself after them.
+#: Number of bisections on the interpolated motion within a step, and of subsequent Newton steps on the steps of the scheme.
 HALVINGS, TRIALS = 24, 5
 
 
 class EventDriven(Scheme):
-    """An explicit scheme that stops at each event within a step, lets happen what happens there, and goes on.
+    """An explicit scheme that stops at each event within a step, applies the event, and continues.
 
-    For models under `rbd.contact.Hard`; others are stepped by the scheme itself. Between events the order is that of the scheme
-    (the second where a force of contact goes down to zero within a step). When events are is found on the scheme's own steps, to
-    rounding, and is differentiated by the implicit function theorem.
+    It is for models with `rbd.contact.Hard`; for other models it equals the underlying scheme. Between events the order is
+    that of the scheme (second order if a contact force decreases to zero within a step). Event times are computed on the
+    steps of the scheme, to rounding, and differentiated by the implicit function theorem.
 
-    - `scheme`: any explicit one with steps of fixed length, by default `RungeKutta4()`.
-    - `events`: so many within a step at most; more are told, by `Result.TOO_MANY_EVENTS`.
+    - `scheme`: an explicit scheme with steps of fixed length, by default `RungeKutta4()`.
+    - `events`: maximum number of events within a step; more events are reported by `Result.TOO_MANY_EVENTS`.
 
     >>> builder = rbd.ModelBuilder()
     >>> body = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -55,8 +55,7 @@ class EventDriven(Scheme):
         self.events = whole_number("EventDriven", "events", events)
         if not isinstance(self.scheme, ExplicitRungeKutta):
             raise TypeError(
-                f"EventDriven: scheme is {scheme!r}; it takes an explicit scheme whose steps have one length, as "
-                "rbd.RungeKutta4()"
+                f"EventDriven: scheme must be an explicit scheme with steps of fixed length, as rbd.RungeKutta4(), got {scheme!r}"
             )
 
     def step(self, here, memory, dt):
@@ -70,7 +69,7 @@ class EventDriven(Scheme):
             return lax.cond(at[1] < dt, advance, lambda at: at, at), None
 
         start = state, jnp.zeros_like(dt), jnp.zeros((), bool)
-        # One phase more than there are events: of the last the end is not looked for.
+        # One more phase than events; the last phase has no search for its end.
         (end, _, missed), _ = lax.scan(phase, start, jnp.arange(self.events + 1, dtype=jnp.int32))
         return end, memory, jnp.where(missed, Result.TOO_MANY_EVENTS, Result.SUCCESS).astype(jnp.int32)
 
@@ -78,15 +77,27 @@ class EventDriven(Scheme):
         return self.step(system.evaluate(time, state), (), share * dt)[0]
 
     def _steps(self, system: System, time, state: State, dt):
-        """A step of the scheme."""
+        """Makes a step of the underlying scheme."""
         return self.scheme.step(system.evaluate(time, state), (), dt)
 
     def _to_event(self, system: System, time, dt, last, state: State, since, missed):
-        """The state at the next event, before what happens there, or at the end of the step; how far that is, and whether the
-        event was passed over, as after the `last` that is looked for."""
+        """Advances to the next event, without applying it, or to the end of the step.
+
+        Args:
+          system: The system.
+          time: Time at the start of the step.
+          dt: Length of the step.
+          last: True in the last phase, which ignores events.
+          state: The current state.
+          since: Time of this state since the start of the step.
+          missed: True if an event was ignored before.
+
+        Returns:
+          The state, its time since the start of the step, and a flag that is True if an event was ignored.
+        """
         now, left = time + since, dt - since
         moving, state = system.evaluate(now, state).begun()
-        # The search is not differentiated.
+        # The derivative of the event time comes from `_at_event`, not from the search.
         search = self._search(*lax.stop_gradient((moving, now, state, left)), last)
         span, which = remembered(lax.stop_gradient(search))
         happens = (which >= 0) & ~last
@@ -96,9 +107,9 @@ class EventDriven(Scheme):
         return reached, jnp.where(happens, since + span + later, dt), missed | ((which >= 0) & last)
 
     def _search(self, moving: System, now, first: State, whole, last):
-        """How far the first event within a step is, and which guard it belongs to: -1 if there is none.
+        """Finds the time to the first event within the step, and the index of its guard, -1 without an event.
 
-        Newton's steps on the scheme's own steps, from the crossing of the interpolated motion.
+        Newton's method on the steps of the scheme starts from the crossing of the interpolated motion.
         """
 
         def trial(k, found):
@@ -126,9 +137,15 @@ class EventDriven(Scheme):
 
 
 def _first(guards, end, one):
-    """About where the first of the guards that cross zero does so, which guard that is (-1 if none crosses), and its slope.
+    """Finds the first zero crossing of the guards by bisection.
 
-    - `guards`: a function of the share of the step; `end` is its value at one.
+    Args:
+      guards: Returns the guards at a share of the step.
+      end: The guards at the end of the step.
+      one: The number one in the precision of the state.
+
+    Returns:
+      The approximate share of the step, the index of the guard (-1 if none crosses), and the slope of this guard.
     """
 
     def halve(k, found):
@@ -141,7 +158,7 @@ def _first(guards, end, one):
         upper = jnp.where(ahead, high, middle), jnp.where(ahead, above, values)
         return lower[0], upper[0], start, lower[1], upper[1]
 
-    # The first round is for the values at the start.
+    # The first iteration evaluates the guards at the start.
     begin = 0 * one, one, end, end, end
     low, high, start, below, above = lax.fori_loop(0, HALVINGS + 1, halve, begin)
     crosses = (end < 0) & (end < start)
@@ -152,9 +169,9 @@ def _first(guards, end, one):
 
 @custom_jvp
 def _at_event(moving: System, time, reached: State, rate: State, which, happens):
-    """The state at an event, and how much later that is: by zero, but with the derivatives of the time at which a guard is zero.
+    """Returns the state at an event and a delay of zero, which carry the derivatives of the time at which a guard is zero.
 
-    - `rate`: of the state.
+    `rate` is the rate of the state.
     """
     return reached, jnp.zeros_like(time)
 

@@ -22,7 +22,7 @@ def warn_of_old(owner: str, forces) -> None:
 
 
 def _is_old(function: Callable) -> bool:
-    """Whether the second parameter is named q."""
+    """Returns whether the second parameter is named q."""
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # some built-in functions have no signature

@@ -8,8 +8,8 @@ from .state import State
 class ImplicitMidpoint(Scheme):
     """The equations of motion at `q ⊕ ξ/2` with the velocity `ξ/h = (v + v⁺)/2`, and `q⁺ = q ⊕ ξ`: second order.
 
-    Symmetric in time. Symplectic where the mass matrix is constant; for the symplectic rule of any model see
-    `VariationalMidpoint`.
+    The scheme is symmetric in time, and symplectic if the mass matrix is constant. `VariationalMidpoint` is symplectic for any
+    model.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.ImplicitMidpoint())

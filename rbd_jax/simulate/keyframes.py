@@ -1,4 +1,4 @@
-"""The states that a model carries under a name, and what its actuators are told in them."""
+"""Keyframes of a model: named states, and the controls of its actuators in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from .state import State
 
 
 def keyframe(model: Model, name: str) -> State:
-    """The state that a model carries under a name.
+    """Returns the state of a keyframe of a model.
+
+    Args:
+      model: The model.
+      name: The name of the keyframe.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Keyframe("up", {"shoulder": [3.0]}))
     >>> rbd.keyframe(model, "up")
@@ -28,7 +32,11 @@ def keyframe(model: Model, name: str) -> State:
 
 
 def keyframe_controls(model: Model, name: str) -> Controls:
-    """What the actuators of a model are told in that state: zero where nothing is said.
+    """Returns the controls of a model's actuators in a keyframe; zero for actuators that it does not list.
+
+    Args:
+      model: The model.
+      name: The name of the keyframe.
 
     >>> motor = rbd.actuators.Motor("motor", "elbow")
     >>> model = rbd.attach(rbd.load("double_pendulum"), motor, rbd.Keyframe("up", {}, controls={"motor": 0.5}))

@@ -5,7 +5,9 @@ from .state import State
 
 
 class LieEuler(Scheme):
-    """`q⁺ = q ⊕ h v`, `v⁺ = v + h v̇(t, q, v)`: first order, one evaluation. Oscillations grow; see `SemiImplicitEuler`.
+    """The scheme `q⁺ = q ⊕ h v`, `v⁺ = v + h v̇(t, q, v)`: first order, one evaluation.
+
+    Oscillations grow; see `SemiImplicitEuler`.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.LieEuler())

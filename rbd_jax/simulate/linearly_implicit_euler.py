@@ -15,16 +15,18 @@ from .step_data import StepData
 
 
 class LinearlyImplicitEuler(Scheme):
-    """`(M + h D - h² K) v⁺ = M v + h (f + D v)`, `q⁺ = q ⊕ h v⁺`: first order, one linear system (Sueda eqs. 1.30, 2.79).
+    """The scheme `(M + h D - h² K) v⁺ = M v + h (f + D v)`, `q⁺ = q ⊕ h v⁺`: first order (Sueda eqs. 1.30, 2.79).
 
-    `K = ∂f/∂q` and `D = -∂f/∂v` are of the joints' own forces and the given ones, so stiff springs and dampers are stable
-    at any step, and so are the forces' own states. Dry friction is not differentiated but taken by its own law, under which a
-    joint sticks: Coulomb's, or that of bristles (`rbd.forces.BristleFriction`). Gravity and velocity products
-    enter at the start of the step. Loops are stabilized on the level of velocities, `ġ = -γ g` (eq. 1.81), with the gain
-    γ = `baumgarte`; by default 1/h, which closes them to first order at the end of the step.
+    A step solves one linear system. `K = ∂f/∂q` and `D = -∂f/∂v` include the passive forces of joints and the given forces.
+    Stiff springs and dampers are therefore stable at any step, and so are the internal states of forces. Dry friction is not
+    linearized. It follows its own model, under which a joint sticks: Coulomb's law, or bristles
+    (`rbd.forces.BristleFriction`). Gravity and velocity products take their values at the start of the step.
 
-    `prescribed` names joints that are led and not driven: hybrid dynamics on the level of velocities (eq. 2.107). Their
-    entries of the controls are not forces but the velocities that they shall have at the end of the step.
+    Loops are stabilized at velocity level, `ġ = -γ g` (eq. 1.81), with the gain γ = `baumgarte`; by default 1/h, which
+    closes them to first order at the end of the step.
+
+    `prescribed` names kinematically driven joints: hybrid dynamics at velocity level (eq. 2.107). Their entries of the controls
+    are the velocities at the end of the step, not forces.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.LinearlyImplicitEuler())
@@ -53,7 +55,7 @@ class LinearlyImplicitEuler(Scheme):
         right = matvec(inertia, v) - dt * (matvec(by_v, v) + missing)
         along = dt * rate_by_q + rate_by_v
         if own.size:
-            # The forces' own states follow as `z⁺ = z + follow (ż + along v⁺ - ∂ż/∂v v)`, implicit in z too.
+            # Internal states of forces are `z⁺ = z + follow (ż + along v⁺ - ∂ż/∂v v)`, implicit in z too.
             by_own, rate_by_own = jax.jacfwd(acting, 2)(nothing, v, own)
             unit = jnp.eye(own.size, dtype=own.dtype)
             follow = dt * jnp.linalg.inv(unit - dt * rate_by_own)
@@ -77,7 +79,7 @@ class LinearlyImplicitEuler(Scheme):
         return State(system.move(q, dt * end), end, own), memory, SUCCESS
 
     def _closing(self, here: StepData, dt):
-        """What the velocity at the end of the step is to satisfy: that of the led joints, and that loops close."""
+        """Returns the linear equations for the velocity at the end of the step: of prescribed joints, and of loops."""
         system, nothing = here.system, jnp.zeros_like(here.v)
         led = system.dof(self.prescribed)
         rows = jnp.eye(nothing.size, dtype=nothing.dtype)[led]
@@ -85,13 +87,13 @@ class LinearlyImplicitEuler(Scheme):
             return rows, system.tau[led]
         gain = 1 / dt if self.baumgarte is None else jnp.asarray(self.baumgarte, nothing.dtype)
         drift = gain * here.constraint_residual() + here.with_velocity(nothing).constraint_velocity()
-        # What the controls of led joints add to the force, their multipliers take away.
+        # The multipliers of prescribed joints cancel the contribution of their controls to the force.
         rows = jnp.concatenate([here.constraint_jacobian(), rows])
         return rows, jnp.concatenate([-drift, system.tau[led]])
 
 
 def _end(known, force, armature, solve):
-    """The velocity at the end, under more forces and with more inertia along the joints; and the joints' accelerations."""
+    """Returns the velocity at the end with added force and inertia along the joints, and the accelerations of the joints."""
     left, right, closing, wanted, joints, v, dt = known
     more = matmul(transpose(joints), armature[:, None] * joints)
     left, right = left + more, right + matvec(more, v) + dt * vecmat(force, joints)
@@ -102,6 +104,6 @@ def _end(known, force, armature, solve):
     return end, matvec(joints, (end - v) / dt)
 
 
-#: Loops are redundant as a rule: their multipliers are not determined, and the velocity is.
+#: Loop constraints are usually redundant: their multipliers are not unique, but the velocity is.
 _closed = functools.partial(_end, solve=solve_redundant)
 _led = functools.partial(_end, solve=jnp.linalg.solve)

@@ -1,4 +1,4 @@
-"""What acts on a model in a state, and what follows from it: how it accelerates, and what its joints transmit."""
+"""Forces, accelerations and joint wrenches of a model in a state."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class TreeLoads(Loads):
     """Forces and accelerations of a model in a state, computed on first access.
 
     - `system`: the model with the control and the forces.
-    - `f_ext`: wrenches on bodies, in the world's axes about the world's origin.
-    - `dt`: the step over which what resists along the joints is taken implicitly, or None.
+    - `f_ext`: wrenches on bodies, in world axes about the world origin.
+    - `dt`: the step over which passive joint forces are taken implicitly, or None.
     """
 
     def __init__(self, system: TreeSystem, time, state: State, f_ext: ExternalForces = None, dt=None):
@@ -36,7 +36,7 @@ class TreeLoads(Loads):
 
     @property
     def motion(self) -> Motion:
-        """The model in motion."""
+        """The kinematics of the model."""
         return self.here.motion
 
     @functools.cached_property
@@ -45,12 +45,12 @@ class TreeLoads(Loads):
 
     @property
     def reaction(self) -> Reaction | None:
-        """What the contact law of the model does; None where it has none."""
+        """The reaction of the contact model; None without a contact model."""
         return self._moved.reaction if self.here.system.searches else None
 
     @property
     def contacts(self) -> Contacts:
-        """The contacts of the model, with their forces, and those of its compliant ones; zero where nothing acts."""
+        """The contacts of the model with their forces, including compliant contacts; forces are zero without a contact model."""
         compliant = [force for force in self.here.elements if isinstance(force, Compliant)]
         of_each = [force.contacts(self.motion) for force in compliant]
         if self.reaction is not None:
@@ -62,17 +62,17 @@ class TreeLoads(Loads):
 
     @property
     def acceleration(self) -> Float[Array, "nv"]:
-        """How the model accelerates."""
+        """The acceleration of the model."""
         return self._moved.acceleration
 
     @property
     def multipliers(self) -> Float[Array, "m"]:
-        """Those of its constraints."""
+        """The multipliers of its constraints."""
         return self._moved.multipliers
 
     @property
     def driving(self) -> Float[Array, "nv"]:
-        """The generalized force that drives its joints: `tau` and what the actuators do."""
+        """The generalized force that drives the joints: `tau` plus the forces of the actuators."""
         return self.here.system.tau + sum(
             (drive.generalized_force(self.motion) for drive in self._drives),
             jnp.zeros_like(self.here.system.tau),
@@ -80,16 +80,19 @@ class TreeLoads(Loads):
 
     @property
     def actuator_forces(self) -> Float[Array, "nu"]:
-        """What each actuator exerts along its length."""
+        """The force of each actuator along its length."""
         forces = [drive.forces(self.motion) for drive in self._drives]
         return jnp.concatenate(forces) if forces else jnp.zeros(0, self.motion.q.dtype)
 
     @property
     def _drives(self) -> list[Drive]:
-        """The actuators of the model: all of them in one."""
+        """The actuators of the model, as one force element."""
         return [force for force in self.here.elements if isinstance(force, Drive)]
 
     @functools.cached_property
     def joint_wrenches(self) -> Float[Array, "nb 6"]:
-        """What its joints transmit. What force elements and constraints do to bodies is counted, what acts along joints not."""
+        """The wrenches that the joints transmit.
+
+        They include the effect of force elements and constraints on bodies, but not forces along joints.
+        """
         return self.here.wrenches(self._moved, self.f_ext)

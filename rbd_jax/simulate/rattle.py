@@ -4,10 +4,10 @@ from ._variational import Variational
 
 
 class Rattle(Variational):
-    """`L_d = h/2 (L(q0, ξ/h) + L(q1, ξ/h))`, forces half at either end: second order, symplectic for every model.
+    """The scheme `L_d = h/2 (L(q0, ξ/h) + L(q1, ξ/h))`: second order, symplectic for every model.
 
-    Where the mass matrix is constant, as in coordinates of bodies that loops hold together, it is RATTLE: a kick, a drift along
-    ⊕ and a kick, with the loops closed in positions and in velocities.
+    Half of the forces acts at either end. If the mass matrix is constant, as in coordinates of bodies with loop constraints,
+    it is RATTLE: a kick, a drift along ⊕ and a kick, with the loops closed in positions and in velocities.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.Rattle())

@@ -1,7 +1,7 @@
 """The system of a model that moves with a few independent variables, `q = γ(y)` (Sueda's notes, §2.6).
 
-With `v = G ẏ` and `a = G ÿ + g`, everything that acts is multiplied by `Gᵀ`, and the mass matrix is `Gᵀ M G` (2.83). Schemes
-do not see the difference: y is a vector space, and there are no constraints.
+With `v = G ẏ` and `a = G ÿ + g`, all forces are multiplied by `Gᵀ`, and the mass matrix is `Gᵀ M G` (2.83). Schemes need no
+special treatment: y is a vector space, and there are no constraints.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .tree_system import Acting, TreeSystem
 
 
 class ReducedSystem(System):
-    """A `ReducedModel` with the control `tau` of the present step: q and v are its variables y and their rates.
+    """A `ReducedModel` with the control `tau` of the current step; q and v are its variables y and their rates.
 
     >>> model = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -2 * y]), size=1)
     >>> system = rbd.simulate.system_of(model, jnp.zeros(1))
@@ -64,7 +64,7 @@ class ReducedSystem(System):
 
     @property
     def whole(self) -> TreeSystem:
-        """The tree that moves along, without `tau`."""
+        """The tree of the reduced model, without `tau`."""
         still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
         system = TreeSystem(model=self.reduced.model, tau=still, forces=self.forces, u=self.u)
         return replace(system, overlaps=self.overlaps, rubs=self.rubs)
@@ -93,7 +93,7 @@ class ReducedSystem(System):
         if not len(joints):
             return np.zeros(0, int)
         raise ValueError(
-            f"joints {joints} of model {self.name!r} have no degrees of freedom of their own: they move with the variables of a "
+            f"joints {joints} of model {self.name!r} have no independent degrees of freedom: they move with the variables of a "
             "ReducedModel"
         )
 
@@ -139,8 +139,8 @@ class ReducedSystem(System):
 class ReducedStep(StepData):
     """A `ReducedSystem` in a state at a time.
 
-    - `closure`: how the tree depends on the variables there.
-    - `whole`: the tree that moves along, without the control.
+    - `closure`: the configuration of the tree as a function of the variables.
+    - `whole`: the step data of the tree, without the control.
 
     >>> model = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -2 * y]), size=1)
     >>> system = rbd.simulate.system_of(model, jnp.zeros(1))
@@ -158,7 +158,7 @@ class ReducedStep(StepData):
         whole = changed(whole, motion=whole.motion.computed("inertias"))
         return changed(self, whole=whole, motion=whole.motion)
 
-    # How it moves.
+    # Acceleration.
 
     def accelerated(self, step=None):
         here, at, system = self.prepared(), self.closure, self.system
@@ -187,13 +187,13 @@ class ReducedStep(StepData):
         law = contact_law(self.motion.model)
         return law.until(self.motion, self.system.phase) if isinstance(law, JumpingLaw) else super().until()
 
-    # What acts.
+    # Forces.
 
     def force(self, friction=True):
         return self.prepared()._forced(friction)[0]
 
     def _forced(self, friction: bool = True):
-        """All forces, and whether those of contact were searched for in vain; None where nothing was searched for."""
+        """Returns all forces, and whether the contact solver did not converge (None without a contact model)."""
         force = self.system.tau + vecmat(self.whole.applied(friction), self.closure.jacobian)
         if not self.system.searches:
             return force, None
@@ -201,9 +201,11 @@ class ReducedStep(StepData):
         return force + reaction.force, ~reaction.converged
 
     def _reaction(self, force, resistance: Resistance | None = None) -> Reaction:
-        """What the contact law of the model does along the variables, where all other forces are these.
+        """Returns the reaction of the contact model along the variables.
 
-        - `resistance`: what resists along the joints in the step that is being made, if one is.
+        Args:
+          force: All other generalized forces.
+          resistance: Damping, stiffness and friction of the current step, if any.
         """
         at, motion, system = self.closure, self.motion, self.system
         law = contact_law(motion.model)
@@ -247,7 +249,7 @@ class ReducedStep(StepData):
     def solve_mass_matrix(self, momentum):
         return jnp.linalg.solve(self.mass_matrix(), momentum)
 
-    # Nothing is left to hold: the closure satisfies the constraints.
+    # There are no constraint equations: the closure satisfies the constraints.
 
     def constraint_residual(self):
         return jnp.zeros(0, self.q.dtype)

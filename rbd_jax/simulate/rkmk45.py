@@ -23,11 +23,12 @@ DORMAND_PRINCE = Pair(
 
 
 class RKMK45(AdaptiveScheme):
-    """The pair of Dormand & Prince in the chart at each step's start, with steps as long as the tolerances allow.
+    """The pair of Dormand & Prince in the chart at the start of each step, with adaptive steps within the tolerances.
 
-    `max_steps` bounds the number of tried steps within one interval of the rollout. Between the rollout's times
-    `Trajectory.at` gives the cubic through its rows, not the scheme's own steps: the error there is of their distance
-    `dt`, not of the tolerances. Events are looked for at the rows, too.
+    `max_steps` limits the number of attempted steps within one interval of the rollout.
+
+    Between the times of the rollout, `Trajectory.at` returns the cubic through its rows, not the steps of the scheme. Its error
+    depends on the interval `dt`, not on the tolerances. Events are also checked at the rows only.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.5, steps=2, scheme=rbd.RKMK45(rtol=1e-6, atol=1e-9))

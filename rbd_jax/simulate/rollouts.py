@@ -1,4 +1,4 @@
-"""Simulation: a state carried over many steps, with controls, and its trajectory."""
+"""Simulation over many steps, with controls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .trajectory import Trajectory
 from .tree_system import Acting
 
 
-#: By how much constraints may be open before that is told: angles in rad, lengths as a share of the reach.
+#: Constraint violation above which a rollout reports a warning: angles in rad, lengths as a share of the reach.
 TOLERANCE = 1e-3
 
 
@@ -59,57 +59,59 @@ def rollout(
     progress: bool = False,
     throw: bool = False,
 ) -> Trajectory:
-    """Simulate `steps` steps of length `dt` from `state`.
+    """Simulates `steps` steps of length `dt` from `state` and returns the trajectory.
 
-    A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`). A
+    A model with constraints satisfies them during the motion; its initial state must satisfy them (see `rbd.project`). A
     `rbd.ReducedModel` moves in its independent variables.
 
-    What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; the forces, tendons and
-    actuators that the model carries; and `forces`. Actuators that are told nothing are told zero: a servo then holds. Those that
-    have a `delay` get in each step the mean of what they were told so much earlier, and zero before the first row; controls of a
-    policy are refused for them.
+    These forces act: the controls, held constant over each step; the joints' `passive_force`; gravity; the forces, tendons
+    and actuators that the model carries; and `forces`. Without a command, an actuator receives zero, which for a position
+    servo is the target zero. An actuator with a `delay` receives in each step the mean of the commands from `delay` seconds
+    earlier, and zero before the first row. A policy cannot control such actuators; `rollout` raises an error.
 
-    A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
-    `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either, by
-    all that its states depended on before; by what first acted in the step that failed they are zero. A loss masked by
-    `code == 0` has the gradient of the other samples. Where every step could be made, constraints that open and doubtful
-    contacts are reported in the same way, but the states stay, for the drift to be seen.
+    If a step fails (a diverged motion, an implicit step without solution), its state and all later states are NaN;
+    `Trajectory.code` and `failed_step` report the cause and the step. Derivatives of a failed sample are not finite with
+    respect to all inputs that affected its states before; they are zero for inputs that first act in the failed step. A loss
+    masked by `code == 0` has the gradient of the other samples. If all steps succeed, open constraints and contact warnings
+    are reported in the same way, but the states are preserved, so the drift remains visible.
 
-    **Arguments**
+    Outside `jit`, the function compiles itself: once per model structure, shapes of the arguments, scheme, numbers of steps
+    and rows, and functions among the arguments. Calls with other values reuse the compiled program. Two functions count as
+    equal if the same line of code creates them around equal values. A method of an object counts as new in each call, since
+    attributes may change.
 
-    - `controls`: `rbd.Controls(u)` of the model's actuators, u of shape (steps, nu); an array (steps, nv) of generalized forces;
-      a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for none.
-    - `actuation`: which joints generalized forces are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
-    - `dt`: by default the timestep that the model's file says (`model.settings`). It must be positive; where it is traced and
-      is not, the code is `Result.STEP_NOT_POSITIVE`.
-    - `memory`: where the memory of a policy that has one starts, any PyTree of arrays: the policy is then
-      `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is what it remembers at the end.
-    - `scheme`: by default `RungeKutta4()` if the model's file says so, and else `SemiImplicitEuler()`.
-    - `steps`: the number of steps; not needed where `controls` is an array.
-    - `forces`: force elements (`rbd.forces`) or functions `(model, state, t) -> tau`, asked wherever the scheme asks what acts.
-    - `save_every`: keep every so manieth state.
-    - `checkpoint`: what reverse-mode differentiation remembers. By default every state, and nothing of what happens within
-      a step; with True about √steps states, and with an integer every so manieth saved one, at the price of running
-      the steps between once more.
-    - `t0`: the time of the initial state.
-    - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
-      repeat the state in which it did (see `Trajectory`). It is looked at after every step `dt`, so it should not change its
-      sign twice within one; zero at the start is no event.
-    - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: by default
-      the end of each step is moved onto them (`rbd.constraints.Projection`), but not of schemes that close loops anyway
-      (`Scheme.closes_loops`: the implicit ones). A `rbd.constraints.Baumgarte` costs less, and with None they drift as the
-      scheme errs.
-    - `constraint_tolerance`: by how much constraints may be open, at the start or after a step, before that is told:
-      angles in rad, lengths as a share of the mechanism's reach (see `rbd.constraints.reach`). `Trajectory.opening` is by how
-      much they were.
-    - `progress`: show a progress bar.
-    - `throw`: raise a RuntimeError that says what happened where `code` would not be 0, of any sample of a batch, and in compiled
-      code too.
+    Args:
+      model: The model, or a reduced model.
+      state: The initial state.
+      controls: `rbd.Controls(u)` of the model's actuators, u of shape (steps, nu); an array (steps, nv) of generalized forces;
+        a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for no controls.
+      dt: Length of a step in s; by default the timestep of the model's file (`model.settings`). It must be positive. If it is
+        traced and not positive, the code is `Result.STEP_NOT_POSITIVE`.
+      scheme: The integration scheme; by default `RungeKutta4()` if the model's file requires it, else `SemiImplicitEuler()`.
+      steps: The number of steps; optional if `controls` is a table.
+      forces: Force elements (`rbd.forces`) or functions `(model, state, t) -> tau`, evaluated whenever the scheme needs forces.
+      save_every: Saves every n-th state.
+      checkpoint: The states that reverse-mode differentiation stores. By default it stores every state, but no values within
+        a step. True stores about the square root of the number of saved states; an integer n stores every n-th saved state.
+        The backward pass then repeats the steps between them.
+      t0: The time of the initial state.
+      event: A function `(t, state) -> number`. The motion stops at its first change of sign, and later rows repeat the state
+        of the event (see `Trajectory`). It is evaluated after every step `dt`, so it should not change its sign twice within
+        a step. A value of zero at the start is not an event.
+      actuation: The joints that generalized forces act on: `rbd.Actuation(joints=[...], limits=True)`; all joints by default.
+      memory: The initial memory of a policy with memory, any PyTree of arrays. The policy is then
+        `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is its final memory.
+      stabilization: Stabilization of constraints. By default, the end of each step is projected onto the constraints
+        (`rbd.constraints.Projection`), except for schemes that close loops themselves (`Scheme.closes_loops`, the implicit ones).
+        A `rbd.constraints.Baumgarte` is cheaper. With None, constraints drift with the error of the scheme.
+      constraint_tolerance: The constraint violation, at the start or after a step, above which the code reports a warning: angles
+        in rad, lengths as a share of the mechanism's reach (see `rbd.constraints.reach`). `Trajectory.opening` is the largest
+        violation.
+      progress: If True, shows a progress bar.
+      throw: If True, raises a RuntimeError if `code` is not 0 for any sample of a batch, also in compiled code.
 
-    Outside `jit` it compiles itself: once for the model's structure, the shapes of what it is given, the scheme, the numbers of
-    steps and rows, and the functions among its arguments. With other numbers it runs at once. A function that is made again
-    by the same line around the same values is the same one; a method of an object, whose attributes may change, is another
-    each time.
+    Returns:
+      A `Trajectory` with the initial state and every `save_every`-th state.
 
     >>> model = rbd.load("double_pendulum")
     >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
@@ -125,10 +127,10 @@ def rollout(
         raise ValueError(f"rollout: save_every is {save_every}; {divisor}")
     if not constraint_tolerance >= 0:
         raise ValueError(
-            f"rollout: constraint_tolerance is {constraint_tolerance!r}; it is a number, zero or more"
+            f"rollout: constraint_tolerance must be zero or more, got {constraint_tolerance!r}"
         )
     if event is not None and not callable(event):
-        raise ValueError(f"rollout: event is {event!r}; it takes a function (t, state) -> number")
+        raise ValueError(f"rollout: event must be a function (t, state) -> number, got {event!r}")
     options = {
         "steps": drive.steps,
         "save_every": save_every,
@@ -154,7 +156,7 @@ def _simulated(
     segment: int | None,
     progress: bool,
 ) -> Trajectory:
-    """`rollout` of arguments that have been checked."""
+    """Computes `rollout` with checked arguments."""
     model = begin.system.simulated
     drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt)
     run = Run(
@@ -174,15 +176,14 @@ def _simulated(
 
 
 class Carry(eqx.Module):
-    """What a rollout hands from step to step.
+    """The values that a rollout passes from step to step.
 
     - `state`, and the scheme's `memory`.
-    - `policy`: what the policy remembers.
-    - `failure`: the first step that could not be made.
-    - `doubted`: the first step that left constraints open, or whose contacts are doubtful. The motion goes on: that is something
-      to look at.
-    - `opening`: the most that they were open so far.
-    - `crossing`: the event's.
+    - `policy`: the memory of the policy.
+    - `failure`: the first failed step.
+    - `doubted`: the first step with a warning: open constraints, or a contact warning. The motion continues.
+    - `opening`: the largest constraint violation so far.
+    - `crossing`: the crossing of the event function.
     """
 
     state: State
@@ -195,10 +196,10 @@ class Carry(eqx.Module):
 
 
 class Run:
-    """A rollout with all arguments known: what happens in a step, what is kept of it, and what becomes of that.
+    """A rollout with all arguments: its steps, the saved values, and the trajectory.
 
-    - `save_every`: the steps between two rows.
-    - `watched`: whether each step is asked how it went; it is where rows do not tell.
+    - `save_every`: the number of steps between two rows.
+    - `watched`: whether the code of each step is checked, needed if the rows do not show all failures.
     """
 
     def __init__(
@@ -219,15 +220,15 @@ class Run:
             begin.dt,
         )
         self.allowed, self.bar = allowed, bar
-        # Whether each state is checked for open constraints and doubtful contacts.
+        # If True, each state is checked for open constraints and contact warnings.
         self.watches = allowed is not None or self.system.searches
-        # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
+        # Otherwise the rows show if and when the motion diverged, and the steps need no check.
         self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
-        # Reverse mode stores the state at each step, not what was computed on the way.
+        # Reverse mode stores the state at each step, not the intermediate values.
         self.step = self.advance if self.scheme.recomputes else recomputed(self.advance)
 
     def start(self, given) -> Carry:
-        """Before the first step."""
+        """Returns the carry before the first step."""
         state, policy = self.begin.state, self.drive.memory
         system = self.system.with_control(self.drive.ask(self.t0, state, given, policy)[0])
         return Carry(
@@ -243,7 +244,7 @@ class Run:
         )
 
     def advance(self, carry: Carry, number, given) -> tuple[Carry, Control]:
-        """One step, and the control that it had."""
+        """Makes one step, and returns the new carry and the control of the step."""
         state = carry.state
         if carry.crossing is not None:
             number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
@@ -260,7 +261,7 @@ class Run:
         new = system.settled(time + self.dt, new)
         if self.watched:
             failure = self.watch_step(failure, carry, code, new, number)
-            # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
+            # The loop continues from the last valid state: its results are discarded, but finite.
             new, memory = choose(failure.happened, (state, carry.memory), (new, memory))
         crossing = carry.crossing
         if self.event is not None and crossing is not None:
@@ -273,8 +274,10 @@ class Run:
         return Carry(new, memory, policy, failure, doubted, most, crossing), control
 
     def watch_state(self, here: StepData, carry: Carry, number) -> tuple[Failure, Float[Array, ""]]:
-        """Whether the step before has left constraints open, or contacts are doubtful in this one: looked at here, where the
-        kinematics is needed anyway."""
+        """Checks for open constraints after the previous step and for contact warnings in this one.
+
+        The check happens here because the step computes the kinematics anyway.
+        """
         doubted, most = carry.doubted, carry.opening
         if self.allowed is not None:
             now = opening(here)
@@ -286,14 +289,14 @@ class Run:
         return doubted, most
 
     def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
-        """Whether this step has failed."""
+        """Returns the failure after a check of this step."""
         code = first_failure(code, broken(new))
-        if carry.crossing is not None:  # nothing that happens after it counts
+        if carry.crossing is not None:  # failures after the event do not count
             code = jnp.where(carry.crossing.happened(), Result.SUCCESS, code)
         return failure.noted(code, number)
 
     def reparametrized(self, system: System, time, state: State, memory: Memory) -> tuple[State, Memory]:
-        """Both in coordinates that are far from singular. A scheme that remembers steps in other coordinates starts anew."""
+        """Returns state and memory in coordinates far from singular ones; a scheme with memory restarts after a change."""
         chosen = system.reparametrized(state)
         if jax.tree.leaves(memory):
             moved = jnp.any(chosen.q != state.q)
@@ -301,7 +304,7 @@ class Run:
         return chosen, memory
 
     def save(self, carry: Carry, block):
-        """As many steps as lie between two rows; the state after them, and the control of the first."""
+        """Makes the steps between two rows; returns the state after them, and the control of the first."""
         numbers, given = block
         if self.save_every == 1:
             carry, control = self.step(carry, numbers[0], jax.tree.map(lambda x: x[0], given))
@@ -322,10 +325,10 @@ class Run:
         return carry, (carry.state, control)
 
     def finish(self, carry: Carry, states: State, controls: Control) -> Trajectory:
-        """The trajectory, from its first state and those that were saved."""
+        """Returns the trajectory from the initial and the saved states."""
         state = self.begin.state
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
-        failure, before = carry.failure, carry.state  # the last good one
+        failure, before = carry.failure, carry.state  # the last valid state
         if not self.watched:
             failure = carry.failure.or_else(seen_in(rows))
             before = jax.tree.map(lambda x: x[jnp.maximum(failure.step, 0)], rows)
@@ -343,14 +346,21 @@ class Run:
     def judged(
         self, carry: Carry, failure: Failure, before: State, steps, start: State
     ) -> tuple[Failure, Failure, Float[Array, ""] | None]:
-        """After all steps: the step that could not be made, and its cause; that, or the first doubt where every step could be
-        made; and how far constraints were open, None without any.
+        """Evaluates the failures and warnings of a rollout after all steps.
 
-        A doubt leaves the states as they are. Where states are lost, the code says why: constraints that opened before are a
-        symptom of a motion that diverges as a rule.
+        A warning leaves the states unchanged. If states are discarded, the code reports the failure, not an earlier warning:
+        constraints that open before are usually a symptom of a diverging motion.
 
-        - `failure`, `before`: the step that could not be made, and the state before it.
-        - `start`: the initial state.
+        Args:
+          carry: The carry after the last step.
+          failure: The first failed step.
+          before: The state before the failed step.
+          steps: The number of steps.
+          start: The initial state.
+
+        Returns:
+          The failure with its cause; the failure or else the first warning; and the largest constraint violation, None without
+          constraints.
         """
         end = self.t0 + self.dt * steps.astype(self.dt.dtype)
         doubted, most = carry.doubted, carry.opening
@@ -362,7 +372,7 @@ class Run:
 
 
 def _scan(body, carry, inputs, segment: int | None):
-    """`lax.scan`, remembering only every `segment`-th carry for differentiation."""
+    """Computes `lax.scan`, and stores only every `segment`-th carry for differentiation."""
     length = jax.tree.leaves(inputs)[0].shape[0]
     if segment is None or segment >= length:
         return lax.scan(body, carry, inputs)
@@ -387,5 +397,5 @@ def _segment(checkpoint: SupportsIndex | None, saves: int) -> int | None:
     if checkpoint is True:
         return max(1, math.isqrt(saves))
     return whole_number(
-        "rollout", "checkpoint", checkpoint, "it is None, True or a positive number of saved states"
+        "rollout", "checkpoint", checkpoint, "it must be None, True or a positive number of saved states"
     )

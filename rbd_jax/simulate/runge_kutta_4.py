@@ -1,7 +1,6 @@
 """The classical Runge–Kutta scheme on the configuration manifold, after Munthe-Kaas.
 
-In a vector space it is the classical scheme, on a manifold the one of Munthe-Kaas (often called RKMK4): the joints' ⊕ tells
-which.
+In a vector space it is the classical scheme, on other manifolds the scheme of Munthe-Kaas (often called RKMK4).
 """
 
 from ._explicit import MuntheKaas

@@ -1,4 +1,4 @@
-"""What a time-stepping scheme is: a rule from one state on the model's manifold to the next, with a memory of its own."""
+"""The interface of time-stepping schemes: a map from one state on the model's manifold to the next, with a memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .trajectory import between
 
 
 Memory: TypeAlias = Any
-"""What a scheme remembers from step to step: a PyTree, made by `Scheme.init`; None where there is nothing to remember.
+"""The values that a scheme passes from step to step: a PyTree returned by `Scheme.init`; None for schemes without memory.
 
 >>> class AdamsBashforth(rbd.Scheme):
 ...     def init(self, system, time, state, dt) -> rbd.simulate.Memory:
@@ -35,7 +35,7 @@ Memory: TypeAlias = Any
 """
 
 SUCCESS = np.int32(Result.SUCCESS)
-"""The code of a step that has nothing to report.
+"""The code of a step without failure or warning.
 
 >>> print(rbd.simulate.SUCCESS, rbd.Result(int(rbd.simulate.SUCCESS)).name)
 0 SUCCESS
@@ -50,7 +50,7 @@ def code_of(unsolved: Bool[Array, ""] | None) -> Int[Array, ""] | np.int32:
 
 
 class Scheme(eqx.Module):
-    """A rule that carries a state over one step of time.
+    """A scheme that advances a state by one time step.
 
     >>> class Heun(rbd.simulate.CommutatorFree):
     ...     stages = ((), ((1.0,),))
@@ -62,20 +62,19 @@ class Scheme(eqx.Module):
     [-0.524]
     """
 
-    #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
+    #: If True, steps can fail with finite values, and a rollout checks the code of every step.
     fallible: ClassVar[bool] = False
 
-    #: Whether a step closes loops by itself. Where it does not, a rollout moves the end of each step onto the constraints.
+    #: If True, steps close loops. Otherwise a rollout projects the end of each step onto the constraints.
     closes_loops: ClassVar[bool] = False
 
-    #: Whether it finds the events at which velocities jump (`System.jumps`), and goes on from each.
+    #: If True, the scheme finds the events at which velocities jump (`System.jumps`), and continues from each.
     finds_events: ClassVar[bool] = False
 
-    #: Whether reverse mode computes the parts of a step again instead of storing them, as the step itself sees to. If not, a
-    #: rollout sees to it, for the step as a whole.
+    #: If True, the step marks its parts for recomputation in reverse mode. Otherwise a rollout marks the complete step.
     recomputes: ClassVar[bool] = False
 
-    #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.
+    #: If True, joint dampers and joint limits may be stiff: the scheme takes them implicitly, which is stable at every step.
     stiff: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options):
@@ -84,7 +83,7 @@ class Scheme(eqx.Module):
             cls.step = handed_step_data(cls.step)
 
     def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
-        """What the first step needs to know beside the state; nothing, for most schemes."""
+        """Returns the memory for the first step; empty for most schemes."""
         return ()
 
     @abc.abstractmethod
@@ -97,13 +96,14 @@ class Scheme(eqx.Module):
           here: The system at the start of the step, with its state, time, acceleration and constraints.
           memory: The memory that the previous step or `init` returned.
           dt: The length of the step.
+
         Returns:
-          The state, the memory, and a `Result` as code. A rollout continues after `SUCCESS` and `CONTACTS_UNSOLVED`, and ends
-          after any other code.
+          The state, the memory, and a `Result` as code. A rollout continues after `SUCCESS` and `CONTACTS_UNSOLVED`, and
+          ends after any other code.
         """
 
     def within(
         self, system: System, time: Float[Array, ""], state: State, new: State, dt, share: Float[Array, ""]
     ) -> State:
-        """The state at a share of the step from `state` to `new`: a cubic between the two, unless a scheme knows better."""
+        """Returns the state at a share of the step from `state` to `new`, by default by cubic interpolation."""
         return between(system, state, new, dt, share)

@@ -11,18 +11,18 @@ from .state import State
 
 
 class SemiImplicitEuler(Scheme):
-    """`v⁺ = v + h v̇(t, q, v)`, then `q⁺ = q ⊕ h v⁺`: first order, one evaluation (Sueda eqs. 1.28, 1.29).
+    """The scheme `v⁺ = v + h v̇(t, q, v)`, then `q⁺ = q ⊕ h v⁺`: first order, one evaluation (Sueda eqs. 1.28, 1.29).
 
-    Symplectic, and so without drift of energy, where the mass matrix is constant: slides, a single hinge. Otherwise the
-    velocity-product forces enter at the start of the step and the energy drifts at first order in h; a free body
-    that spins and falls fast gains of the order `½ m (ω v h)²` a step.
+    It is symplectic, and so has no energy drift, if the mass matrix is constant: prismatic joints, a single hinge. Otherwise
+    the velocity-product forces take their values at the start of the step and the energy drifts at first order in h. The
+    energy of a free body that spins and falls fast grows by about `½ m (ω v h)²` per step.
 
-    - `passive`: how what the joints do of themselves enters. `"implicit"`, by default, means stable at every step: damping as
-      it is at the end of the step; springs and soft stops (`rbd.forces.JointLimit`) as stiff as the step can follow, without
-      loss of energy; and dry friction by its own law, under which a joint sticks: Coulomb's, or that of bristles
-      (`rbd.forces.BristleFriction`). The states of forces (activations, currents) are implicit as well, together with
-      their effect on the force where they follow the velocity. With `"explicit"` all of this is taken at the start of the
-      step, like other forces, and friction is smoothed as `passive_force` has it.
+    - `passive`: the treatment of passive joint forces. `"implicit"`, the default, is stable at every step. Damping takes its
+      value at the end of the step. Springs and soft joint limits (`rbd.forces.JointLimit`) are as stiff as the step can
+      resolve, without energy loss. Dry friction follows its own model, under which a joint sticks: Coulomb's law, or
+      bristles (`rbd.forces.BristleFriction`). Internal states of forces (activations, currents) are implicit as well,
+      together with their effect on the force if they follow the velocity. With `"explicit"`, all of these take their values
+      at the start of the step, like other forces, and friction is smoothed as in `passive_force`.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.SemiImplicitEuler())

@@ -1,4 +1,4 @@
-"""What the sensors of a model read, in a state and along a trajectory."""
+"""Sensor readings, accelerations and contact forces of a model in a state and along a trajectory."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def sense(
     dt: float | Float[Array, ""] | None = None,
     key=None,
 ) -> Readings:
-    """What the sensors of a model read in a state: `model.sensors`, in their order.
+    """Returns the readings of the sensors of a model in a state: `model.sensors`, in their order.
 
-    Accelerometers, force and torque sensors read what follows from all that acts: `tau`, gravity, the joints' own
-    `passive_force`, the forces, tendons and actuators that the model carries, its constraints, `forces` and `f_ext`. Where no
-    sensor asks for it, no acceleration is computed.
+    Accelerometers, force and torque sensors depend on all forces: `tau`, gravity, the joints' `passive_force`, the forces,
+    tendons and actuators that the model carries, its constraints, `forces` and `f_ext`. The acceleration is computed only if
+    a sensor needs it.
 
-    **Arguments**
+    Args:
+      model: The model.
+      state: The state.
+      tau: The control: a generalized force, or `rbd.Controls(u)` of the model's actuators; by default zero.
+      time: The time of the state, for time-dependent models and forces.
+      forces: As for `rollout`.
+      f_ext: Wrenches `[n; f]` on bodies, in world axes about the world origin.
+      dt: A step over which passive joint forces are taken implicitly, as in the default scheme; readings then include that dry
+        friction holds a joint. By default passive forces take their values at this time, where friction at rest is zero.
+      key: A key of JAX's random numbers. With a key, sensors have errors according to their `noise`; without, they are
+        exact. Delays apply only along trajectories, see `sense_along`.
 
-    - `tau`: the control, by default none: a generalized force, or `rbd.Controls(u)` of the model's actuators.
-    - `time`: of the state, for what depends on time.
-    - `forces`: as for `rollout`.
-    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
-    - `dt`: a step over which what the joints do of themselves is taken implicitly, as the default scheme does: a joint that dry
-      friction holds is then felt to be held. By default they do what they do at this very moment; friction at rest is nothing.
-    - `key`: of JAX's random numbers. With one, sensors err as their `noise` says; without one they are exact. Delays are
-      seen along trajectories alone, see `sense_along`.
-
-    **Returns**
-
-    `Readings`: `readings["imu"]` is what the sensor of that name reads, `readings.vector` all one after the other.
+    Returns:
+      A `Readings`: `readings["imu"]` is the reading of the sensor with that name, `readings.vector` all readings in a row.
 
     >>> tip = rbd.Site("tip", "lower", (0, 0, -1))
     >>> gyro, accelerometer = rbd.sensors.Gyro("gyro", "tip"), rbd.sensors.Accelerometer("accelerometer", "tip")
@@ -77,14 +77,16 @@ def sense_along(
     dt: float | Float[Array, ""] | None = None,
     key=None,
 ) -> Readings:
-    """What the sensors of a model read at the start of every saved step of a trajectory, under its control, for one sample.
+    """Returns the sensor readings at the start of every saved step of a trajectory, under its control, for one sample.
 
-    The readings have times as their first axis, those of `trajectory.t[:-1]`. Delays are in them, and with a key noise and drift.
+    The first axis of the readings is time, `trajectory.t[:-1]`. Readings include delays, and with a key also noise and drift.
 
-    **Arguments**
-
-    - `forces`: what the rollout was given beside what the model carries.
-    - `dt`, `key`: as for `sense`.
+    Args:
+      model: The model.
+      trajectory: The trajectory of one sample.
+      forces: The `forces` of the rollout.
+      dt: As for `sense`.
+      key: As for `sense`.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointPosition("elbow angle", "elbow", noise=0.01))
     >>> path = rbd.rollout(model, rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2)), dt=0.01, steps=100)
@@ -112,10 +114,10 @@ def acceleration(
     f_ext: ExternalForces = None,
     dt: float | Float[Array, ""] | None = None,
 ) -> Float[Array, "nv"]:
-    """How a model accelerates in a state under all that acts: MuJoCo's `qacc`.
+    """Returns the acceleration of a model in a state under all forces, MuJoCo's `qacc`.
 
-    That is `tau`, gravity, the joints' own `passive_force`, the forces, tendons and actuators that the model carries, its
-    constraints, its contact law, `forces` and `f_ext`; the arguments are those of `sense`.
+    The forces are `tau`, gravity, the joints' `passive_force`, the forces, tendons and actuators that the model carries, its
+    constraints, its contact model, `forces` and `f_ext`. The arguments are those of `sense`.
 
     >>> robot = rbd.load("quadruped")
     >>> print(rbd.acceleration(robot, rbd.State(robot.reference, jnp.zeros(robot.nv)))[5])  # it falls
@@ -134,7 +136,7 @@ def contact_forces(
     f_ext: ExternalForces = None,
     dt: float | Float[Array, ""] | None = None,
 ) -> Contacts:
-    """The contacts of a model in a state, with what its contact law makes of them under all that acts: `Contacts.force`.
+    """Returns the contacts of a model in a state, with the forces of its contact model under all forces: `Contacts.force`.
 
     The arguments are those of `sense`.
 
@@ -151,7 +153,7 @@ def _step(owner: str, model: Model, dt):
 
 
 def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acting]):
-    """The arguments, in the finest precision among them."""
+    """Checks the arguments, and converts them to the finest precision among them."""
     a_model(owner, model)
     instance(owner, "model", model, Model, "a Model; a reduced one has its `model`")
     model, state = in_one_precision(owner, model, state)
@@ -164,7 +166,7 @@ def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acti
 
 
 def _given(owner: str, model, state, tau, time, forces, f_ext, dt):
-    """The arguments of `sense`, checked."""
+    """Checks the arguments of `sense`."""
     model, state, time, forces = _checked(owner, model, state, time, forces)
     control = control_of(owner, model, tau, state.q.dtype)
     f_ext = wrenches(owner, model, "f_ext", f_ext)
@@ -199,7 +201,7 @@ def _sensed_along(model: Model, path: Trajectory, forces, dt, key) -> Readings:
 
 
 def _values(model: Model, state: State, time, forces, control: Control, f_ext, dt) -> Float[Array, "n"]:
-    """What all sensors read, without errors."""
+    """Returns the readings of all sensors, without errors."""
     loads = _loads(model, state, time, forces, control, f_ext, dt)
     return values(Sensing(loads.motion, sensors_of(model), lambda: loads), sensors_of(model))
 

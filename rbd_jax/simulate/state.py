@@ -11,10 +11,10 @@ from .._core.text import can_be_shown, numbers
 
 
 class State(eqx.Module):
-    """Configuration q and velocity v of a model, and what its force elements remember themselves.
+    """Configuration q and velocity v of a model, and the internal states of its force elements.
 
-    `own` holds the states of the forces that have one, those that the model carries first and then those that a rollout is
-    given. Left out, they start where the forces say; where no force has one it is None.
+    `own` contains the internal states of forces: first of the forces that the model carries, then of the forces given to a
+    rollout; None if no force has an internal state. If omitted, they start at the values that the forces define.
 
     >>> model = rbd.load("double_pendulum")
     >>> state = rbd.State(rbd.neutral(model), jnp.zeros(model.nv))
@@ -32,7 +32,7 @@ class State(eqx.Module):
 
     @property
     def internal(self) -> Float[Array, "*batch own"]:
-        """The states that forces have themselves, as an array: an empty one where there is none."""
+        """The internal states of forces as an array, empty without internal states."""
         return jnp.zeros((*self.q.shape[:-1], 0), self.q.dtype) if self.own is None else self.own
 
     def __repr__(self) -> str:

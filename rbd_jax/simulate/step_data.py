@@ -91,7 +91,7 @@ class StepData(Module):
         """Returns the code of a warning about contacts, or None if the model cannot cause one.
 
         Args:
-          first: Whether this is the initial state of a simulation.
+          first: True for the initial state of a simulation.
         """
 
     def begun(self) -> tuple[System, State]:
@@ -109,7 +109,7 @@ class StepData(Module):
         """Returns all generalized forces except gravity and velocity products: controls, passive joint forces, force elements.
 
         Args:
-          friction: Whether to include dry friction of joints.
+          friction: If True, includes dry friction of joints.
         """
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""One step of a simulation, and its derivatives on the tangent space."""
+"""A single simulation step, and its derivatives on the tangent space."""
 
 from __future__ import annotations
 
@@ -49,14 +49,20 @@ def step(
     stabilization: Stabilization | Literal["auto"] | None = "auto",
     substeps: SupportsIndex = 1,
 ) -> State:
-    """The state after one step of length `dt` under the control `tau`, or `rbd.Controls(u)` of the model's actuators.
+    """Returns the state after one step of length `dt` under the control `tau`; equal to a `rollout` of one step.
 
-    It is what a `rollout` of one step ends with.
+    A scheme with memory starts with its initial memory. A failed step returns NaN. Arguments not listed are those of `rollout`.
 
-    A scheme with a memory starts anew. A step that fails gives NaN.
-
-    **Arguments** are those of `rollout`; `time` is its `t0`. The step is made in
-    `substeps` shorter ones, under the same control.
+    Args:
+      model: The model.
+      state: The state at the start of the step.
+      tau: A generalized force, or `rbd.Controls(u)` of the model's actuators.
+      dt: Length of the step.
+      scheme: The integration scheme.
+      forces: Forces in addition to those that the model carries.
+      time: The time of `state`, `t0` of `rollout`.
+      stabilization: Stabilization of constraints.
+      substeps: The number of equal parts into which the step is divided, all under the same control.
 
     >>> model = rbd.load("double_pendulum")
     >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
@@ -81,13 +87,14 @@ def step_derivatives(
     time: float | Float[Array, ""] = 0.0,
     stabilization: Stabilization | Literal["auto"] | None = "auto",
 ) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nu"]]:
-    """`A, B` of one step, linearized: `δx⁺ = A δx + B δtau` with `δx = (δq, δv)` on the tangent space.
+    """Returns the linearization `A, B` of one step: `δx⁺ = A δx + B δtau` with `δx = (δq, δv)` on the tangent space.
 
-    `δq` is the change of `integrate(model, q, δq)`, at the end too, and so of length nv. The states that forces have themselves
-    come after, so nx = 2 nv + own. Of `rbd.Controls(u)`, B is by u instead of tau; if it has both, by u and then by tau.
+    `δq` is the change in `integrate(model, q, δq)`, of length nv, also at the end of the step. Internal states of forces
+    follow, so nx = 2 nv + own. For `rbd.Controls(u)`, B is the derivative by u instead of tau; if both are given, by u and
+    then by tau.
 
-    All that acts is part of it. For the default scheme on a tree the matrices are put together of analytic ones
-    (see `forward_dynamics_derivatives`); for the others the step is differentiated.
+    All forces are included. For the default scheme on a tree, the matrices are assembled from analytic ones (see
+    `forward_dynamics_derivatives`); for other schemes, the step is differentiated. The arguments are those of `step`.
 
     >>> model = rbd.load("double_pendulum")
     >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
@@ -118,7 +125,7 @@ def _compiled_derivatives(begin: Begin, control: Control, *, by: tuple[bool, boo
 def linearized(
     begin: Begin, control: Control, by: tuple[bool, bool]
 ) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nu"]]:
-    """`A, B` of a step as `step_derivatives` has them, `by` u, by tau, or by both."""
+    """Returns `A, B` of a step as `step_derivatives` does, `by` u, by tau, or by both."""
     system, scheme = begin.system, begin.scheme
     plain = isinstance(scheme, SemiImplicitEuler) and scheme.passive == "implicit"
     if plain and isinstance(system, TreeSystem) and _is_plain(system, begin.state):
@@ -127,7 +134,17 @@ def linearized(
 
 
 def held(begin: Begin, state: State, control: Control, substeps: int = 1) -> tuple[State, Int[Array, ""]]:
-    """The state at the end of a step under a control, made in shorter ones, and the code of the first of those that failed."""
+    """Makes a step under constant control.
+
+    Args:
+      begin: The prepared rollout.
+      state: The state at the start.
+      control: The control.
+      substeps: The number of equal parts of the step.
+
+    Returns:
+      The state at the end of the step, and the code of the first failed part.
+    """
     system, scheme, dt = begin.system.prepared().with_control(control), begin.scheme, begin.dt / substeps
 
     def advance(carry, number):
@@ -138,7 +155,7 @@ def held(begin: Begin, state: State, control: Control, substeps: int = 1) -> tup
         code = first_failure(code, jnp.asarray(split(own)[0]), broken(new))
         if system.charted:
             chosen = system.reparametrized(new)
-            if jax.tree.leaves(memory):  # it is of steps in other coordinates
+            if jax.tree.leaves(memory):  # the memory is in other coordinates
                 anew = scheme.init(system, time + dt, chosen, dt)
                 memory = choose(jnp.any(chosen.q != new.q), anew, memory)
             new = chosen
@@ -154,14 +171,14 @@ def held(begin: Begin, state: State, control: Control, substeps: int = 1) -> tup
 
 
 def stepped(begin: Begin, state: State, control: Control, substeps: int = 1) -> State:
-    """The state after a step from another state than that to begin with; NaN if it failed."""
+    """Returns the state after a step from `state` instead of the initial state of `begin`; NaN if the step failed."""
     new, code = held(begin, state, control, substeps)
     row = lost(jax.tree.map(lambda x: x[None], new), (code != Result.SUCCESS)[None])
     return jax.tree.map(lambda x: x[0], row)
 
 
 def _differentiated(begin: Begin, control: Control, by: tuple[bool, bool]):
-    """By forward-mode differentiation of the step."""
+    """Linearizes a step by forward-mode differentiation."""
     system, start = begin.system, begin.state
     nv, end = control.tau.size, jax.lax.stop_gradient(stepped(begin, start, control))
 
@@ -176,25 +193,25 @@ def _differentiated(begin: Begin, control: Control, by: tuple[bool, bool]):
 
 
 def _chosen(control: Control, by: tuple[bool, bool]):
-    """What of the controls is differentiated by, in a row."""
+    """Returns the controls to differentiate by, as one vector."""
     return jnp.concatenate([x for x, one in zip((control.u, control.tau), by) if one])
 
 
 def _told(control: Control, given, by: tuple[bool, bool]) -> Control:
-    """The controls with those numbers."""
+    """Returns the control with the entries in `given` replaced."""
     first = control.u.size if by[0] else 0
     return Control(given[:first] if by[0] else control.u, given[first:] if by[1] else control.tau)
 
 
 def _is_plain(system: TreeSystem, state: State) -> bool:
-    """Whether a step is nothing but the equations of motion of a tree."""
+    """Returns whether a step consists only of the equations of motion of a tree."""
     if system.constraint_rows or state.internal.size or system.charted or system.searches:
         return False
     return not bearings_of(system.model)
 
 
 def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):
-    """Of the step `(M + E) a = τ + f - C v - g`, `v⁺ = v + h a`, `q⁺ = q ⊕ h v⁺`, E what resists (see `_resistance`)."""
+    """Linearizes the step `(M + E) a = τ + f - C v - g`, `v⁺ = v + h a`, `q⁺ = q ⊕ h v⁺`; for E see `_resistance`."""
     q, v, h = begin.state.q, begin.state.v, begin.dt
     here = system.evaluate(begin.time, begin.state).prepared()
     motion, resistance = here.motion, here.resistance(h)
@@ -212,7 +229,7 @@ def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):
         carried, along = moving
         alone, upper = blocks(carried, h * along, nothing, unit), h * matmul(along, inverse)
     by_tau = jnp.concatenate([upper, inverse])
-    # One product of both halves: of several, the compiler would compute each again for the other.
+    # One product for both halves: with two products, the compiler would repeat computations.
     forces = jnp.concatenate([force_by_q - by_q, force_by_v - by_v], axis=1)
     by_state = alone + products(by_tau, transpose(forces))
     if not by[0]:
@@ -222,7 +239,7 @@ def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):
 
 
 def _by_controls(begin: Begin, system: TreeSystem, sliding, a):
-    """By u: of the forces at the start of the step, less what the resistance to `a` takes."""
+    """Returns the derivative of the forces at the start of the step, minus the resistance to `a`, by u."""
     start = begin.state
 
     def given(u):
@@ -234,7 +251,7 @@ def _by_controls(begin: Begin, system: TreeSystem, sliding, a):
 
 
 def _resisting_derivatives(begin: Begin, system: TreeSystem, sliding, a):
-    """By q and v: of the forces at the start of the step, less what the resistance to `a` takes."""
+    """Returns the derivatives of the forces at the start of the step, minus the resistance to `a`, by q and v."""
     start = begin.state
 
     def given(change, v):
@@ -244,13 +261,13 @@ def _resisting_derivatives(begin: Begin, system: TreeSystem, sliding, a):
 
     if system.elements or system.forces or not _flat(system.model):
         return jax.jacfwd(given, argnums=(0, 1))(jnp.zeros_like(start.v), start.v)
-    # Springs and dampers along each joint alone; what sticks is held by a damper.
+    # Only springs and dampers along single joints act; a damper holds sticking joints.
     held = jax.jvp(lambda v: given(jnp.zeros_like(v), v), (start.v,), (jnp.ones_like(start.v),))[1]
     return jnp.diag(-system.model.stiffness), jnp.diag(held)
 
 
 def _flat(model: Model) -> bool:
-    """Whether a configuration moves by adding to it."""
+    """Returns whether the configuration space is a vector space."""
     return all(joint.flat for joint in model.joints)
 
 
@@ -260,7 +277,7 @@ def _accelerated(motion: Motion, force, added):
 
 
 def _moving(model: Model, q, step):
-    """How `q ⊕ step` moves with q, and with the step, on the tangent spaces; None where both are unit matrices."""
+    """Returns the derivatives of `q ⊕ step` by q and by the step, on the tangent spaces; None if both are unit matrices."""
     if _flat(model):
         return None
     end = integrate(model, q, step)

@@ -1,6 +1,6 @@
-"""A rollout without controls, made in stretches: the same as one made at once, whoever looks at it in between.
+"""A rollout without controls in several parts, with the same result as a single rollout.
 
-All that it hands from step to step is handed from stretch to stretch: what schemes and forces remember, and what has failed.
+The carry contains all values that pass from one part to the next: memory of the scheme, internal states, and failures.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from .tree_system import Acting
 
 
 class Stretches(eqx.Module):
-    """What a rollout in stretches is made with; its arguments are those of `rollout`. Its methods are of one sample.
+    """The settings of a rollout in several parts; its arguments are those of `rollout`. Its methods take one sample.
 
-    - `owner`: who asks, for messages.
-    - `rubs`: whether joints may have dry friction; False where that is known and the model is an argument of what is compiled.
+    - `owner`: name of the caller, for messages.
+    - `rubs`: whether joints may have dry friction. Pass False if it is known that they have none, while the model is an
+      argument of compiled code.
 
     >>> model, state = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> made = rbd.simulate.Stretches("a loop of mine")
@@ -56,13 +57,13 @@ class Stretches(eqx.Module):
         return Run(begin, drive, None, 1, allowed, watched=True)
 
     def start(self, model: Simulated, state: State, dt: Float[Array, ""]) -> Carry:
-        """Before the first step."""
+        """Returns the carry before the first step."""
         return self._run(model, state, dt).start(())
 
     def advance(
         self, model: Simulated, carry: Carry, first: Int[Array, ""], dt: Float[Array, ""], count: int
     ) -> Carry:
-        """After so many steps more, of which the `first` has that number."""
+        """Returns the carry after `count` more steps, the first of which has the number `first`."""
         run = self._run(model, carry.state, dt)
         one = lambda carry, number: (run.step(carry, first + number, ())[0], None)
         return lax.scan(one, carry, jnp.arange(count, dtype=jnp.int32))[0]
@@ -70,6 +71,17 @@ class Stretches(eqx.Module):
     def judge(
         self, model: Simulated, start: State, carry: Carry, steps: Int[Array, ""], dt: Float[Array, ""]
     ) -> tuple[Failure, Failure, Float[Array, ""] | None]:
-        """After all steps: the step that could not be made, after which states are lost; that, or the first doubt where every
-        step could be made; and how far constraints were open, None without any."""
+        """Evaluates failures and warnings after all steps.
+
+        Args:
+          model: The model.
+          start: The initial state.
+          carry: The carry after the last step.
+          steps: The number of steps.
+          dt: Length of a step.
+
+        Returns:
+          The first failed step, after which states are discarded; this or else the first warning; and the largest constraint
+          violation, None without constraints.
+        """
         return self._run(model, start, dt).judged(carry, carry.failure, carry.state, steps, start)

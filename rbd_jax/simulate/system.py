@@ -26,9 +26,9 @@ from .step_data import StepData
 
 
 class System(Module):
-    """Something that moves, with the control of the present step: `tau`, and `u` of its actuators.
+    """A mechanical system with the control of the current step: `tau`, and `u` of its actuators.
 
-    Every method without a body is one that a system has to have; those with one are the same for all.
+    A system must implement every method without a body; the other methods have defaults.
 
     >>> model = rbd.load("pendulum")
     >>> system = rbd.simulate.system_of(model, jnp.zeros(1))
@@ -36,7 +36,7 @@ class System(Module):
     TreeSystem True pendulum
     """
 
-    if TYPE_CHECKING:  # a field of every system, in a place of its own choice among its fields
+    if TYPE_CHECKING:  # every system has these fields, in any position
         tau: Float[Array, "nv"]
         u: Float[Array, "nu"] | None
 
@@ -47,45 +47,45 @@ class System(Module):
 
     @property
     def control(self) -> Control:
-        """What it is told, in full."""
+        """The complete control."""
         u = jnp.zeros(self.nu, self.tau.dtype) if self.u is None else self.u
         return Control(u, self.tau)
 
     def with_control(self, control: Control) -> System:
-        """The system under another control, which is given in full."""
+        """Returns the system with another complete control."""
         return replace(self, tau=control.tau, u=control.u)
 
     def prepared(self) -> System:
-        """The system with what is the same all through a simulation worked out, once for all steps."""
+        """Returns the system with quantities stored that are constant during a simulation."""
         return self
 
     @property
     def searches(self) -> bool:
-        """Whether its acceleration is searched for, so that a guess of it helps: its field `guess`."""
+        """True if an iterative solver computes the acceleration, so that an initial guess helps: its field `guess`."""
         return False
 
     def with_guess(self, acceleration: Float[Array, "nv"]) -> System:
-        """The same with such a guess."""
+        """Returns the system with an initial guess of the acceleration."""
         return replace(self, guess=acceleration)
 
-    # Velocities that jump.
+    # Events.
 
     @property
     def jumps(self) -> bool:
-        """Whether velocities jump at events, which a scheme has to find."""
+        """True if velocities jump at events, which a scheme must find."""
         return False
 
-    # What it is.
+    # Description.
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
 
     @property
     @abc.abstractmethod
     def simulated(self) -> Any:
-        """The model that it is the system of."""
+        """The model of the system."""
 
     @property
     @abc.abstractmethod
@@ -95,24 +95,24 @@ class System(Module):
     @property
     @abc.abstractmethod
     def rheonomic(self) -> bool:
-        """Whether joints move by themselves as time passes, so that there is momentum without velocity."""
+        """True if the motion of some joints is prescribed as a function of time, so that momentum exists without velocity."""
 
     @property
     @abc.abstractmethod
     def own(self) -> Float[Array, "own"]:
-        """Where the states start that the forces have themselves."""
+        """The initial internal states of forces."""
 
     @abc.abstractmethod
     def motion(
         self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"] | None = None
     ) -> Motion:
-        """The bodies in motion: of a reduced model those of its tree."""
+        """Returns the kinematics of the bodies; for a reduced model, of its tree."""
 
     @abc.abstractmethod
     def singular(
         self, time: Float[Array, ""], q: Float[Array, "nq"], step: Float[Array, ""]
     ) -> Bool[Array, ""]:
-        """Whether `M + step D` is singular to rounding, D being the damping of the joints."""
+        """Returns whether `M + step D` is singular up to rounding, with the damping D of the joints."""
 
     @abc.abstractmethod
     def evaluate(self, time: Float[Array, ""], state: State) -> StepData:
@@ -120,11 +120,11 @@ class System(Module):
 
     @abc.abstractmethod
     def dof(self, joints: Sequence[str]) -> np.ndarray:
-        """The entries of v that are those joints'."""
+        """Returns the indices of these joints in v."""
 
     @property
     def frictional_own(self) -> Bool[np.ndarray, "own"]:
-        """Which of those states belong to the `friction` of the joints; by default none."""
+        """A mask of the internal states that belong to the `friction` of joints; by default none."""
         return np.zeros(self.own.size, bool)
 
     def acceleration(
@@ -141,46 +141,46 @@ class System(Module):
 
     @abc.abstractmethod
     def move(self, q: Float[Array, "nq"], step: Float[Array, "nv"]) -> Float[Array, "nq"]:
-        """`q ⊕ step`."""
+        """Returns `q ⊕ step`."""
 
     def advanced(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], h: Float[Array, ""]
     ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """Configuration and velocity after a semi-implicit step with the mean acceleration a: `q ⊕ h v⁺` and `v⁺ = v + h a`."""
+        """Returns `q ⊕ h v⁺` and `v⁺ = v + h a`: the end of a semi-implicit step with the mean acceleration a."""
         v = v + h * a
         return self.move(q, h * v), v
 
     @abc.abstractmethod
     def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
-        """`q1 ⊖ q0`."""
+        """Returns `q1 ⊖ q0`."""
 
     @abc.abstractmethod
     def chart_rate(
         self, q: Float[Array, "nq"], step: Float[Array, "nv"], v: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
-        """The rate of ξ at which `q ⊕ ξ` moves with the velocity `v`, at ξ = `step`: dexp⁻¹."""
+        """Returns the rate of ξ at which `q ⊕ ξ` moves with the velocity `v`, at ξ = `step`: dexp⁻¹."""
 
     @abc.abstractmethod
     def chart_velocity(
         self, q: Float[Array, "nq"], step: Float[Array, "nv"], rate: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
-        """The velocity of `q ⊕ ξ` where ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
+        """Returns the velocity of `q ⊕ ξ` if ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
 
     @property
     def charted(self) -> bool:
-        """Whether coordinates are singular somewhere, so that `reparametrized` has something to do."""
+        """True if the coordinates have singularities, which `reparametrized` avoids."""
         return False
 
     def reparametrized(self, state: State, near: Float[Array, "nq"] | None = None) -> State:
-        """The same state in the coordinates that are best to go on in, or in those nearest to `near`."""
+        """Returns the same state in the best coordinates for the next step, or in those nearest to `near`."""
         return state
 
     def chart_rate_transposed(self, q, step, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """The momentum that belongs to v, from the one that belongs to the rate of ξ."""
+        """Returns the momentum conjugate to v, from the momentum conjugate to the rate of ξ."""
         return jax.linear_transpose(lambda v: self.chart_rate(q, step, v), step)(momentum)[0]
 
     def chart_velocity_transposed(self, q, step, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """The momentum that belongs to the rate of ξ, from the one that belongs to v."""
+        """Returns the momentum conjugate to the rate of ξ, from the momentum conjugate to v."""
         return jax.linear_transpose(lambda rate: self.chart_velocity(q, step, rate), step)(momentum)[0]
 
     # Constraints g(t, q) = 0.
@@ -188,18 +188,21 @@ class System(Module):
     @property
     @abc.abstractmethod
     def constraint_rows(self) -> int:
-        """The number of equations that the constraints put."""
+        """The number of constraint equations."""
 
     @property
     def holonomic(self) -> np.ndarray:
-        """Which of the equations hold positions, by default all; the others hold velocities alone. Their residual is zero."""
+        """A mask of the equations that constrain positions, by default all.
+
+        The other equations constrain velocities alone, and their residual is zero.
+        """
         return np.ones(self.constraint_rows, bool)
 
     @property
     def constraint_scales(self) -> Float[Array, "rows"]:
-        """What is large for each of the equations; by default one."""
+        """The scale of each constraint equation; by default one."""
         return jnp.ones(self.constraint_rows)
 
     @abc.abstractmethod
     def settled(self, time: Float[Array, ""], state: State) -> State:
-        """The state to go on with after a step. Rollouts ask for it, schemes do not."""
+        """Returns the stabilized state after a step. Rollouts call this method, schemes do not."""

@@ -1,4 +1,4 @@
-"""Which system belongs to what is simulated."""
+"""The systems of models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tree_system import Acting, TreeSystem
 
 
 Simulated: TypeAlias = Model | ReducedModel
-"""What can be simulated: a `Model`, or a `ReducedModel` of one.
+"""The type of models that can be simulated: `Model` or `ReducedModel`.
 
 >>> print(isinstance(rbd.load("pendulum"), rbd.simulate.Simulated))
 True
@@ -23,7 +23,7 @@ True
 
 
 def tree_of(model: Simulated) -> Model:
-    """The model whose bodies move."""
+    """Returns the model of the bodies: the tree of a reduced model."""
     return model if isinstance(model, Model) else model.model
 
 
@@ -34,7 +34,14 @@ def system_of(
     stabilization: Stabilization | None = None,
     u: Float[Array, "nu"] | None = None,
 ) -> System:
-    """The system of a model with the control `tau`, and `u` of its actuators.
+    """Returns the system of a model.
+
+    Args:
+      model: The model.
+      tau: The generalized force of the controls.
+      forces: Forces in addition to those that the model carries.
+      stabilization: Stabilization of constraints; None for a reduced model.
+      u: The controls of the actuators, by default zero.
 
     >>> system = rbd.simulate.system_of(rbd.load("double_pendulum"), jnp.array([1.0, 0.0]))
     >>> print(system.name, system.nu, system.rheonomic)
@@ -44,6 +51,6 @@ def system_of(
         return TreeSystem(model=model, tau=tau, forces=forces, stabilization=stabilization, u=u)
     if stabilization is not None:
         raise ValueError(
-            f"rollout: the closure of the reduced model {model.name!r} leaves nothing to stabilize; leave stabilization out"
+            f"rollout: the reduced model {model.name!r} has no constraints to stabilize; omit stabilization"
         )
     return ReducedSystem(reduced=model, tau=tau, forces=forces, u=u)

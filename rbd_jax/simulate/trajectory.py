@@ -1,4 +1,4 @@
-"""What a rollout returns: states over time, and the motion between them."""
+"""The result of a rollout: states over time, and interpolation between them."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ def _constant(value: int):
 
 
 class Trajectory(eqx.Module):
-    """States over time, the initial one first.
+    """States over time, beginning with the initial state.
 
-    - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`, and `u[i]` that
-      of the model's actuators, None where it has none; of those that have a delay it is what arrived. `own` are the states that
-      forces have themselves, None where they have none.
-    - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
-      went well. From that step on the states are NaN. Where no step failed, it is the first doubt, which leaves the states
-      as they are: `Result.CONSTRAINTS_OPEN`, or one about contacts (`CONTACTS_LOST`, `CONTACTS_UNSOLVED`, `OVERLAPPING`).
-    - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
-      did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
-    - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of
-      the mechanism's reach (see `rbd.constraints.reach`); None where there are none.
-    - `memory`: what a policy with a memory remembers at the end.
+    - `t`, `q`, `v`: N + 1 rows.
+    - `tau`, `u`: N rows. `tau[i]` is the control of the step that starts at `q[i], v[i]`, and `u[i]` the control of the model's
+      actuators, after their delays; None without actuators.
+    - `own`: the internal states of forces; None without internal states.
+    - `code`, `failed_step`: the `Result` of the first failed step and its number, counted from 0; 0 and -1 if all steps
+      succeeded. From that step on the states are NaN. If no step failed, it is the first warning, which leaves the states
+      unchanged: `Result.CONSTRAINTS_OPEN`, or a contact warning (`CONTACTS_LOST`, `CONTACTS_UNSOLVED`, `OVERLAPPING`).
+    - `event_step`, `event_time`: for a rollout with an event, the number of its step (-1 without occurrence) and its time
+      (the end of the trajectory without occurrence). Later rows contain the state at the event.
+    - `opening`: the largest constraint violation, at the start or after a step: angles in rad, lengths as a share of the
+      mechanism's reach (see `rbd.constraints.reach`); None without constraints.
+    - `memory`: the final memory of a policy with memory.
 
     >>> model = rbd.load("pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=10)
@@ -76,12 +77,16 @@ class Trajectory(eqx.Module):
         return State(last(self.q), last(self.v), None if self.own is None else last(self.own))
 
     def at(self, model: Simulated, t: float | Float[Array, ""]) -> State:
-        """The state at any time within the trajectory, for one sample; after an event, the state at the event.
+        """Returns the state at any time within the trajectory, for one sample; after an event, the state at the event.
 
-        Between two saved states it is a cubic in the chart at the first that has their configurations and
-        velocities: right to `O(dt⁴)` in q and `O(dt³)` in v, dt being the time between the two, whatever the scheme (book
-        eq. 11.46). What forces remember themselves is on the chord, right to `O(dt²)`. A time outside is refused, and under
-        `jit` gives NaN.
+        Between two saved states, the configuration is a cubic in the chart at the first, which matches their configurations
+        and velocities. Its error is `O(dt⁴)` in q and `O(dt³)` in v for any scheme, where dt is the time between the two
+        states (book eq. 11.46). Internal states of forces are interpolated linearly, with error `O(dt²)`. A time outside the
+        trajectory raises an error; under `jit` it returns NaN.
+
+        Args:
+          model: The simulated model.
+          t: The time.
         """
         t = jnp.asarray(t, self.t.dtype)
         rows, last = self.t, self.t[-1] if self.event_time is None else self.event_time
@@ -89,7 +94,7 @@ class Trajectory(eqx.Module):
         outside = (t < rows[0] - slack) | (t > rows[-1] + slack)
         if is_known(outside) and outside.any():
             raise ValueError(
-                f"at: t = {float(t):g} is not within the trajectory, from {float(self.t[0]):g} to {float(self.t[-1]):g}"
+                f"at: t = {float(t):g} is outside the trajectory, from {float(self.t[0]):g} to {float(self.t[-1]):g}"
             )
         t = jnp.where(t > last, last, jnp.where(t < rows[0], rows[0], t))
         row = jnp.clip(jnp.searchsorted(rows, t, side="right") - 1, 0, len(rows) - 2)
@@ -108,9 +113,11 @@ class Trajectory(eqx.Module):
         return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
 
     def show(self, model: Simulated, **options: Any) -> Any:
-        """The motion as a page that plays: a notebook shows it, and its method `save(path)` writes it to an HTML file.
+        """Returns a player of the motion, which a notebook displays; its method `save(path)` writes an HTML file.
 
-        - `options`: those of `rbd.save_html`, and `height`, of the frame in a notebook, in pixels.
+        Args:
+          model: The simulated model.
+          **options: The options of `rbd.save_html`, and `height` of the frame in a notebook, in pixels.
 
         >>> model = rbd.load("pendulum")
         >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=20)
@@ -120,34 +127,46 @@ class Trajectory(eqx.Module):
         return player()(model, self, **options)
 
     def multipliers(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves m"]:
-        """The multipliers of the constraints at the start of every saved step, under its control, for one sample.
+        """Returns the constraint multipliers at the start of every saved step, under its control, for one sample.
 
-        Those of `constrained_dynamics` in the state of that row: what constraints do there, whatever the scheme made of it.
+        These are the multipliers of `constrained_dynamics` in the state of that row, for any scheme.
 
-        - `forces`: what the rollout was given beside what the model carries.
+        Args:
+          model: The simulated model.
+          forces: The `forces` of the rollout.
         """
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _multipliers(self, model, tuple(forces))
 
     def reactions(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves nb 6"]:
-        """The wrenches that the joints transmit at the start of every saved step (see `joint_wrenches`), for one sample.
+        """Returns the wrenches that the joints transmit at the start of every saved step (see `joint_wrenches`), for one sample.
 
-        What force elements do to bodies is counted; functions among `forces` act along the joints.
+        They include the effect of force elements on bodies; functions among `forces` act along the joints.
+
+        Args:
+          model: The simulated model.
+          forces: The `forces` of the rollout.
         """
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _reactions(self, model, tuple(forces))
 
     def driving(self, model: Model) -> Float[Array, "saves nv"]:
-        """The generalized forces that drive the joints at the start of every saved step, for one sample: `tau`, and what the
-        actuators of the model do along them."""
+        """Returns the generalized forces that drive the joints at the start of every saved step, for one sample.
+
+        They are the sum of `tau` and the actuator forces along the joints.
+        """
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _driving(self, model)
 
     def contacts(self, model: Model, forces: Sequence[Acting] = ()) -> Contacts:
-        """The contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
+        """Returns the contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
 
-        Those of `rbd.contact_forces` in the state of that row, under its control. `rbd.contact.Rigid` says there what it would do
-        in a step of its own `timestep`: give it that of the rollout.
+        These are the results of `rbd.contact_forces` in the state of that row, under its control. For `rbd.contact.Rigid`
+        they are the forces of a step of its own `timestep`: set it to that of the rollout.
+
+        Args:
+          model: The simulated model.
+          forces: The `forces` of the rollout.
         """
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _contacts(self, model, tuple(forces))
@@ -177,13 +196,13 @@ def _reactions(path: Trajectory, model: Model, forces: Sequence[Acting]):
 
 
 def _along(path: Trajectory, function):
-    """A function of time, state and control at the start of every saved step."""
+    """Evaluates a function of time, state and control at the start of every saved step."""
     own = None if path.own is None else path.own[:-1]
     return jax.vmap(function)(path.t[:-1], path.q[:-1], path.v[:-1], own, path.tau, path.u)
 
 
 def describe(path: Trajectory) -> str:
-    """How long it is, how it went, and where it ended; of a batch, how many went how."""
+    """Returns a summary: duration, results and final state; for a batch, the number of samples with each result."""
     t, code, failed = (np.asarray(x) for x in (path.t, path.code, path.failed_step))
     batch, rows = t.shape[:-1], t.shape[-1]
     of_batch = f"{' x '.join(map(str, batch))} samples of " if batch else ""
@@ -206,14 +225,17 @@ def describe(path: Trajectory) -> str:
 
 
 def _loads(model: Model, forces: Sequence[Acting], time, q, v, own, tau, u) -> TreeLoads:
-    """What acts on the model in one of the states."""
+    """Returns the forces on the model in one of the states."""
     return TreeLoads(TreeSystem(model=model, tau=tau, forces=tuple(forces), u=u), time, State(q, v, own))
 
 
 def between(
     system: System, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]
 ) -> State:
-    """The state at a share of the time between two: Hermite's cubic in the chart at the first; of the forces' own the chord."""
+    """Returns the state at a share of the time between two states.
+
+    The configuration is Hermite's cubic in the chart at the first state; internal states of forces are interpolated linearly.
+    """
     if system.charted:
         end = system.reparametrized(end, near=start.q)
     step = system.difference(start.q, end.q)

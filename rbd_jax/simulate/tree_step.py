@@ -70,7 +70,7 @@ class TreeStep(StepData):
             motion = thing.placed(motion)
         return changed(self, motion=motion)
 
-    # How it moves.
+    # Acceleration.
 
     def accelerated(self, step=None):
         # A compiled function would keep alive everything that a user's function refers to.
@@ -122,7 +122,7 @@ class TreeStep(StepData):
         a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
         return Moved(a, jnp.zeros(0, a.dtype), reaction)
 
-    # What acts.
+    # Forces.
 
     @property
     def elements(self) -> tuple[Force, ...]:
@@ -145,8 +145,9 @@ class TreeStep(StepData):
         model = self.system.model
         if bearings_of(model):
             raise ModelError(
-                f"model {model.name!r} has bearings, whose friction depends on what the joints transmit: that is known to "
-                "schemes that ask how the model accelerates, rbd.SemiImplicitEuler() and the explicit ones, and not to this one"
+                f"model {model.name!r} has bearings, whose friction depends on the wrenches that the joints transmit; this "
+                "scheme does not support them. Use a scheme that evaluates the acceleration: rbd.SemiImplicitEuler() or an "
+                "explicit scheme"
             )
 
     def own_rate(self):
@@ -172,7 +173,7 @@ class TreeStep(StepData):
         """Returns the generalized forces without the control.
 
         Args:
-          friction: Whether to include dry friction of joints.
+          friction: If True, includes dry friction of joints.
           step: Evaluates the friction of force elements at the end of a step of this length at constant velocity.
         """
         motion, law = self.motion, contact_law(self.motion.model)

@@ -1,4 +1,4 @@
-"""A model, with its constraints and what acts on it, as a system that schemes step."""
+"""The system of a model with its constraints and forces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .tree_step import TreeStep
 
 
 Acting: TypeAlias = Force | Callable[[Model, State, Float[Array, ""]], Float[Array, "nv"]]
-"""What can act in a rollout: a `Force`, or a function `(model, state, t) -> tau`.
+"""The type of forces that can act in a rollout: a `Force`, or a function `(model, state, t) -> tau`.
 
 >>> push: rbd.simulate.Acting = lambda model, state, t: jnp.ones(1)
 >>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1)), dt=0.01, steps=100, forces=(push,))
@@ -41,17 +41,17 @@ Acting: TypeAlias = Force | Callable[[Model, State, Float[Array, ""]], Float[Arr
 
 
 class TreeSystem(System):
-    """A model with the control `tau` of the present step.
+    """A model with the control `tau` of the current step.
 
-    - `forces`: what acts beside what the model carries.
+    - `forces`: forces in addition to those that the model carries.
     - `u`: the controls of its actuators, by default zero.
-    - `stabilization`: what holds its constraints.
-    - `law_numbers`: what its contact law has worked out for the whole simulation; see `prepared`.
-    - `overlaps`: by how much pairs of shapes may overlap at the start; see `prepared`.
-    - `guess`: an acceleration for that law to begin with.
-    - `phase`: what contacts do until the next event, under a law by which velocities jump.
-    - `rubs`: whether joints may have dry friction, which is then searched for in each step. To what is compiled the friction is
-      unknown; that there is none is seen before.
+    - `stabilization`: the stabilization of its constraints.
+    - `law_numbers`: quantities of its contact model that are constant during a simulation; see `prepared`.
+    - `overlaps`: allowed initial overlaps of pairs of shapes; see `prepared`.
+    - `guess`: initial guess of the acceleration for the contact solver.
+    - `phase`: the contact mode until the next event, for a contact model with velocity jumps.
+    - `rubs`: whether joints may have dry friction, which each step then solves for. Compiled code does not know the
+      friction, so its absence is determined before.
 
     >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.array([2.0]))
     >>> print(system.acceleration(jnp.array(0.0), rbd.State(jnp.zeros(1), jnp.zeros(1))))
@@ -115,11 +115,11 @@ class TreeSystem(System):
 
     @property
     def dry_friction(self) -> Float[Array, "nv"]:
-        """The sizes of the joints' own dry friction, as far as no contact law takes care of it."""
+        """The magnitudes of the joints' dry friction, zero if the contact model includes it."""
         law = contact_law(self.model)
         if self.rubs and not (law and law.friction):
             return self.model.friction
-        with jax.ensure_compile_time_eval():  # known to be none, so that nothing is compiled for it
+        with jax.ensure_compile_time_eval():  # a concrete zero, so that no code is compiled for friction
             return zeros((self.model.nv,), self.model.dtype)
 
     @property
@@ -127,7 +127,7 @@ class TreeSystem(System):
         return np.concatenate([np.zeros(0, bool), *(force.frictional_own for force in self.elements)])
 
     def holding(self, state: State) -> tuple[Force, ...]:
-        """The force elements in their states, in the precision of the state."""
+        """Returns the force elements with their internal states, in the precision of the state."""
         elements = with_precision(self.elements, state.q.dtype)
         return holding(elements, state.internal) if state.internal.size else elements
 

@@ -9,7 +9,7 @@ from .step_data import StepData
 
 
 class VariationalMidpoint(Variational):
-    """`L_d = h L(q ⊕ ξ/2, ξ/h)`, forces at the midpoint: second order, symplectic for every model.
+    """The scheme `L_d = h L(q ⊕ ξ/2, ξ/h)`, with the forces at the midpoint: second order, symplectic for every model.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.VariationalMidpoint())
@@ -20,7 +20,7 @@ class VariationalMidpoint(Variational):
     def missing(self, start, end, dt, momentum):
         half, middle = dt / 2 * start.v, self._middle(start, end, dt)
         by_q, by_v = self._gradients(middle)
-        # The midpoint lies as far behind the end as before it: its share comes from there, and so does the start's.
+        # The start and the midpoint lie at -ξ and -ξ/2 from the end and the midpoint: both terms use transposed charts there.
         places, steps = jnp.stack([end.q, middle.q]), jnp.stack([-2 * half, -half])
         carried = jax.vmap(start.system.chart_velocity_transposed)
         first, second = carried(places, steps, jnp.stack([momentum, by_q]))
@@ -38,6 +38,6 @@ class VariationalMidpoint(Variational):
         return start.system.evaluate(start.time + dt / 2, State(moved, start.v, own)).prepared()
 
     def _gradients(self, middle: StepData):
-        """`∂L/∂q` with the forces, and `∂L/∂v`."""
+        """Returns `∂L/∂q` with the forces, and `∂L/∂v`."""
         by_q, by_v = middle.lagrangian_gradients()
         return by_q + middle.force(), by_v

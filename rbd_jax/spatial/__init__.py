@@ -1,10 +1,10 @@
-"""Six-dimensional vector algebra (book ch. 2 and app. A), and the planar, three-dimensional one as the same interface.
+"""Six-dimensional vector algebra (book ch. 2 and app. A), and planar three-dimensional algebra with the same interface.
 
 - `ArticulatedInertia`: the apparent inertia of a body that carries others
 - `Screw`: a motion as a turn about an axis in space and a slide along it
 - `AxialScrew`: a turn about a coordinate axis and a shift along it, at a third of the cost
-- `Reference`: another attached thing, by its role and its name
-- `no_frames`: the frames of what is on no body
+- `Reference`: a reference to another attachment, by role and name
+- `no_frames`: the empty batch of frames, for attachments on no body
 - `cross_motion`: `v × m`
 - `cross_force`: `v ×* f`
 - `cross_motion_matrix`: `v×`
@@ -15,10 +15,10 @@
 - `moment_shift`: a force vector about another point
 - `inertia_shift`: an articulated inertia about another point
 - `power`: the scalar product of a motion and a force
-- `spatial_acceleration`: of a velocity and the acceleration of a point
-- `classical_acceleration`: the acceleration of a point, of the spatial one
-- `AnyTransform`: a transform of space or of a plane
-- `AnyInertia`: an inertia of space or of a plane
+- `spatial_acceleration`: the spatial acceleration, from the velocity and the acceleration of a point
+- `classical_acceleration`: the acceleration of a point, from the spatial acceleration
+- `AnyTransform`: a spatial or planar transform
+- `AnyInertia`: a spatial or planar inertia
 - `planar`: the same algebra for motion in a plane
 """
 
@@ -69,7 +69,7 @@ from .vectors import (
 )
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

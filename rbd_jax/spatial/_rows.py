@@ -1,4 +1,4 @@
-"""What is done alike with batches of transforms and of inertias, of space and of a plane."""
+"""Operations that batches of transforms and of inertias share, spatial and planar."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ R = TypeVar("R", bound="Rows")
 
 
 class Rows(eqx.Module):
-    """Arrays that have the batch as their leading axes."""
+    """Arrays whose leading axes are the batch."""
 
     def __getitem__(self: R, index) -> R:
-        """Select from a batch."""
+        """Selects from a batch."""
         return jax.tree.map(lambda x: pick(x, index), self)
 
     def gather(self: R, order: np.ndarray) -> R:
-        """Those of a batch, in a known order; -1 is the last."""
+        """Returns the rows of a batch in a known order; -1 is the last row."""
         return jax.tree.map(lambda x: gather(x, order), self)
 
     def followed_by(self: R, *others: R) -> R:
-        """This batch and others in one."""
+        """Concatenates this batch and others."""
         return jax.tree.map(lambda *rows: jnp.concatenate(rows), self, *others)

@@ -1,7 +1,7 @@
-"""What may be of space or of a plane: the two algebras have transforms and inertias of one interface.
+"""The interface that spatial and planar transforms and inertias share.
 
-The type checker sees those of space. It reads the library as that of spatial models, which is more than planar ones can do; what
-planar models can do is checked where they enter (`takes(planar=True)`).
+The type checker sees the spatial types, which have more functions than the planar ones. Functions that accept planar models are
+marked by `takes(planar=True)`, which checks models on entry.
 """
 
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     AnyInertia = Inertia
 else:
     AnyTransform = Transform | planar.Transform
-    """A frame in another one, of space (`Transform`) or of a plane (`spatial.planar.Transform`).
+    """A frame placed in another: spatial (`Transform`) or planar (`spatial.planar.Transform`).
 
     >>> print(isinstance(rbd.Transform.identity(jnp.float64), rbd.spatial.AnyTransform))
     True
     """
     AnyInertia = Inertia | planar.Inertia
-    """The inertia of a rigid body, of space (`Inertia`) or of a plane (`spatial.planar.Inertia`).
+    """The inertia of a rigid body: spatial (`Inertia`) or planar (`spatial.planar.Inertia`).
 
     >>> print(isinstance(rbd.planar(rbd.load("pendulum")).inertias, rbd.spatial.AnyInertia))
     True

@@ -1,8 +1,8 @@
-"""What is attached to a model: constraints, force elements, and whatever else has frames on bodies or acts at joints.
+"""Attachments of a model: constraints, force elements, and everything else with frames on bodies or effects at joints.
 
-An attached thing names bodies (each with a frame on it) and joints, and has numbers that are leaves. It may have a name of its
-own, and refer to others by theirs: a sensor to its site. It knows no model: that carries it along, and every edit of a model
-(names, frames of bodies, welds, locked joints, precision) moves it by the methods below and by nothing else.
+An attachment names bodies (each with a frame on it) and joints, and its parameters are leaves. It may have a name, and may
+refer to other attachments by name, as a sensor refers to its site. It holds no model. The model carries it, and every edit of
+the model (names, frames of bodies, welds, locked joints, precision) changes it only through the methods below.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ A = TypeVar("A", bound="Attached")
 
 
 class Reference(NamedTuple):
-    """Something else that is attached to the same model, by its role and its name there.
+    """A reference to another attachment of the same model, by its role and its name.
 
     >>> print(rbd.spatial.Reference("sites", "tool"))
     Reference(role='sites', name='tool')
@@ -36,13 +36,13 @@ class Reference(NamedTuple):
 class Attached(eqx.Module):
     """Something fixed to bodies of a model by frames, or acting along the coordinates of its joints.
 
-    - `bodies`: the names of the bodies, or "world".
-    - `frames`: a frame on each of them, in the frame of the body: (k,).
-    - `joints`: the names of the joints.
-    - `name`: what it is called among those of its role; empty where it has no name.
-    - `refers`: the other things that it means by name.
-    - `cuts`: the bodies that stay apart from what they are welded to when welds are fused, since something is measured in
-      between: they themselves, `Reference("body", name)`, or those that other things are on.
+    - `bodies`: The names of the bodies, or "world".
+    - `frames`: A frame on each of these bodies, in the frame of the body: (k,).
+    - `joints`: The names of the joints.
+    - `name`: Its name within its role; empty without a name.
+    - `refers`: The attachments that it refers to by name.
+    - `cuts`: Bodies that stay separate when welds are fused, because something is measured between them and the body that they
+      are welded to. Each is a body, `Reference("body", name)`, or the body of another attachment.
 
     >>> model = rbd.load("arm7")
     >>> tool = rbd.Site("tool", "link7", (0.0, 0.0, 0.1))
@@ -62,38 +62,38 @@ class Attached(eqx.Module):
         refers = ()
         cuts = ()
 
-    #: What a model lists it under: `model.attached_as(role)`.
+    #: The role under which a model lists it: `model.attached_as(role)`.
     role: ClassVar[str]
 
-    #: Whether each of the joints must have one degree of freedom.
+    #: If True, each of the joints must have one degree of freedom.
     scalar_joints: ClassVar[bool] = True
 
-    #: Whether a model has one at most in this role: a law that holds for all of it.
+    #: If True, a model has at most one attachment in this role, and it applies to the entire model.
     single: ClassVar[bool] = False
 
-    #: Whether it changes by itself as time passes.
+    #: If True, the attachment depends explicitly on time.
     rheonomic: ClassVar[bool] = False
 
     @property
     def label(self) -> str:
-        """The family and its name, or else what it is attached to."""
+        """The type and the name, or without a name the bodies and joints."""
         named = (self.name,) if self.name else (*self.bodies, *self.joints)
         return f"{type(self).__name__}({', '.join(map(repr, named))})"
 
     def at_time(self: A, time: Float[Array, ""]) -> A:
-        """As it is at that time; itself unless it is `rheonomic`."""
+        """Returns the attachment at this time; unchanged unless it is `rheonomic`."""
         return self
 
     def bound(self: A, bodies: Sequence[str], joints: Sequence[str]) -> A:
-        """With whatever stood for "all" spelled out: the bodies of a model, and its joints that have coordinates."""
+        """Returns it with "all" replaced by the names of the model's bodies, or of its joints with coordinates."""
         return self
 
     def fault(self, carriers: Sequence[int]) -> str | None:
-        """Why it makes no sense on these bodies, or None; `carriers` are the moving bodies they are part of, -1 the world."""
+        """Returns why it is invalid on these bodies, or None; `carriers` are the indices of the moving bodies, -1 the world."""
         return None
 
     def joint_fault(self, joint: str, nq: int, nv: int) -> str | None:
-        """Why it makes no sense on one of its joints, which has so many coordinates and degrees of freedom, or None."""
+        """Returns why it is invalid on one of its joints, with `nq` coordinates and `nv` degrees of freedom, or None."""
         if not self.scalar_joints or (nq, nv) == (1, 1):
             return None
         return (
@@ -102,30 +102,33 @@ class Attached(eqx.Module):
         )
 
     def doubt(self, loop: Callable[[], list]) -> str | None:
-        """Why it is probably not what was meant, or None. `loop()` has the joints of the tree between its two bodies, each with
-        the rotation of its successor frame in the first of the frames, as the model is described."""
+        """Returns why it is probably a mistake, or None.
+
+        `loop()` lists the joints of the tree between its two bodies. Each joint comes with the rotation of its successor frame
+        in the first of the frames, in the configuration in which the model is described.
+        """
         return None
 
     def attached(self: A, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> A:
-        """The same thing on other bodies and joints, or with other frames on them."""
+        """Returns the same attachment on other bodies and joints, or with other frames on them."""
         return self.changed(bodies=tuple(bodies), frames=frames, joints=tuple(joints))
 
     def called(self: A, name: str, refers: Sequence[Reference]) -> A:
-        """The same thing under another name, and where what it refers to has other names."""
+        """Returns the same attachment with another name and other references."""
         if tuple(refers) != self.refers:
             raise ModelError(
-                f"{type(self).__name__} does not say how it refers to others: it implements `called`"
+                f"{type(self).__name__} refers to other attachments and must implement `called` to change these references"
             )
         return self if name == self.name else self.changed(name=name)
 
     def without(self: A, gone: Collection[Reference]) -> A | None:
-        """The same thing where others that it refers to are gone; None, as by default, where nothing of it is left."""
+        """Returns the attachment without the removed references; None (the default) if it needs them."""
         return None
 
     def locked(self: A, joints: Sequence[str]) -> A | None:
-        """The same thing when these of its joints are locked; None where nothing of it is left.
+        """Returns the attachment when these of its joints are locked; None if it has no effect any more.
 
-        By default that is refused: what is on a coordinate means nothing without it.
+        The default raises an error, because a force on a coordinate is meaningless without the coordinate.
         """
         raise ModelError(
             f"{self.label}: joint {joints[0]!r} has 0 degrees of freedom once it is locked, and no coordinate to act on; "
@@ -133,12 +136,12 @@ class Attached(eqx.Module):
         )
 
     def changed(self: A, **fields) -> A:
-        """The same thing with other values in some fields."""
+        """Returns the same attachment with other values in some fields."""
         return changed(self, **fields)
 
 
 def no_frames() -> Transform:
-    """The frames of what is on no body: (0,).
+    """Returns an empty batch of frames, for attachments on no body: (0,).
 
     >>> print(rbd.spatial.no_frames().position.shape)
     (0, 3)

@@ -1,11 +1,12 @@
-"""Axial screws: a turn about a coordinate axis and a shift along the same (book §A.4), which cost a third of a general transform.
+"""Axial screws: a turn about a coordinate axis and a shift along it (book §A.4), at a third of the cost of a general transform.
 
-The turn and the shift commute, and the axis stays as it is. Written out, vectors take 10 multiplications and 6 additions, rigid
-inertias 16 and 15, articulated ones 38 and 40 (table A.5). From one Denavit–Hartenberg frame to the next it takes two such
-screws, in general three.
+The turn and the shift commute, and the axis does not change. Transforming a vector takes 10 multiplications and 6 additions, a
+rigid
+inertia 16 and 15, an articulated one 38 and 40 (table A.5). Two such screws lead from one Denavit–Hartenberg frame to the
+next, three in general.
 
-The algorithms of this library work in one common frame and place each body once, by a general transform; these are for recursions
-that go from frame to frame.
+The algorithms of this library work in one common frame and place each body once, by a general transform. Axial screws are for
+recursions that go from frame to frame.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from .inertia import ArticulatedInertia, Inertia
 from .transform import Transform
 
 
-#: The axes of a screw about each axis in cyclic order, its own the last.
+#: The axes of a screw about each axis in cyclic order, with its own axis last.
 _ORDER = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
 
 #: Entry (i, j) of a symmetric matrix in its triangle `xx, xy, yy, xz, yz, zz`.
 _TRIANGLE = ((0, 1, 3), (1, 2, 4), (3, 4, 5))
 
-#: The entries of a matrix, row by row; None where one is known to be zero, or is not needed.
+#: The entries of a matrix, row by row; None where an entry is known to be zero or is not needed.
 Rows: TypeAlias = list[list[Array | None]]
 
 
 class AxialScrew(eqx.Module):
-    """Frame B placed in frame A by a turn about one of A's axes, and a shift by `distance` along it. Made by `about`.
+    """Frame B placed in frame A by a turn about one of A's axes and a shift by `distance` along it. Created by `about`.
 
-    `products` are `cs`, `s²`, `2cs` and `1 - 2s²` of the cosine and the sine: what matrices are turned with, computed
-    once. Leading axes are a batch, and what is transformed has the same.
+    `products` holds `cs`, `s²`, `2cs` and `1 - 2s²` of the cosine and the sine, computed once for turning matrices. Leading axes
+    are a batch; transformed quantities have the same leading axes.
 
     >>> turn = rbd.spatial.AxialScrew.about("z", jnp.array(jnp.pi / 2), jnp.array(0.5))
     >>> print(turn.motion(jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
@@ -54,7 +55,7 @@ class AxialScrew(eqx.Module):
 
     @staticmethod
     def about(axis: Literal["x", "y", "z"], angle, distance=0.0) -> AxialScrew:
-        """Of an angle and a distance.
+        """Returns the screw with an angle (rad) about `axis` and a distance along it.
 
         >>> screw = rbd.spatial.AxialScrew.about("z", jnp.pi / 2, 0.5)
         >>> print(screw.motion(jnp.array([1.0, 0, 0, 0, 0, 0])))  # a turn about B's x axis, which is A's y axis, 0.5 above it
@@ -66,7 +67,7 @@ class AxialScrew(eqx.Module):
     @property
     @compiled
     def transform(self) -> Transform:
-        """The same as a general transform."""
+        """The screw as a general transform."""
         zero, one = jnp.zeros_like(self.cosine), jnp.ones_like(self.cosine)
         columns, (i, j, k) = [], _ORDER[self.axis]
         for first, second, third in (
@@ -80,23 +81,23 @@ class AxialScrew(eqx.Module):
 
     @compiled
     def inverse(self) -> AxialScrew:
-        """A placed in B."""
+        """Returns A placed in B."""
         signs = jnp.array([-1, 1, -1, 1], self.products.dtype)
         return AxialScrew(self.axis, self.cosine, -self.sine, -self.distance, signs * self.products)
 
     @compiled
     def motion(self, motion: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6"]:
-        """A motion vector given in B, in A."""
+        """Returns in A a motion vector given in B."""
         return jnp.concatenate(self._vector(motion[..., :3], motion[..., 3:]), axis=-1)
 
     @compiled
     def force(self, force: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6"]:
-        """A force vector given in B, in A."""
+        """Returns in A a force vector given in B."""
         return jnp.concatenate(self._vector(force[..., 3:], force[..., :3])[::-1], axis=-1)
 
     @compiled
     def inertia(self, inertia: Inertia) -> Inertia:
-        """The inertia of a rigid body given in B, in A."""
+        """Returns in A a rigid-body inertia given in B."""
         x, y, z = (inertia.first_moment[..., axis] for axis in _ORDER[self.axis])
         (xx, _, _), (xy, yy, _), (xz, yz, zz) = _symmetric(inertia.rotational, self.axis)
         up = z + inertia.mass * self.distance
@@ -110,11 +111,13 @@ class AxialScrew(eqx.Module):
     def articulated_inertia(
         self, inertia: ArticulatedInertia, free: Literal["x", "y", "z"] | None = None
     ) -> ArticulatedInertia:
-        """An articulated-body inertia given in B, in A.
+        """Returns in A an articulated-body inertia given in B.
 
-        - `free`: the axis in B about which it has no inertia, since a hinge about that hands none on. Its row and column are
-          taken for zero and not looked at: 28 multiplications and 34 additions for the axis of the screw itself, 32 and 28
-          for another.
+        Args:
+          inertia: The articulated-body inertia in B.
+          free: The axis in B about which the inertia is zero, because a hinge about it transmits no moment. Its row and column
+            are assumed to be zero and are not read. This takes 28 multiplications and 34 additions for the axis of the screw,
+            32 and 28 for another axis.
         """
         order = _ORDER[self.axis]
         linear = _symmetric(inertia.linear, self.axis)
@@ -126,7 +129,7 @@ class AxialScrew(eqx.Module):
             coupling[row] = [None] * 3
             for other in range(3):
                 rotational[max(row, other)][min(row, other)] = None
-        if free == self.axis:  # the zeros stay while it is shifted
+        if free == self.axis:  # the shift preserves the zeros
             coupling, rotational = self._shifted(linear, coupling, rotational)
             linear, rotational = self._turn_symmetric(linear), self._turn_symmetric(rotational)
             coupling = self._turn_matrix(coupling)
@@ -141,12 +144,12 @@ class AxialScrew(eqx.Module):
         )
 
     def _turned(self, x, y):
-        """Two entries across the axis."""
+        """Returns two entries across the axis, turned."""
         c, s = self.cosine, self.sine
         return _sub(_mul(c, x), _mul(s, y)), _add(_mul(s, x), _mul(c, y))
 
     def _vector(self, line, moment):
-        """The line part of a vector, and the one that is a moment of it: `R l` and `R (m + p × l)`."""
+        """Returns `R l` and `R (m + p × l)` for the line part `l` and the moment part `m` of a vector."""
         i, j, k = _ORDER[self.axis]
         first = moment[..., i] - self.distance * line[..., j]
         second = moment[..., j] + self.distance * line[..., i]
@@ -210,13 +213,13 @@ def _products(angle):
 
 
 def _placed(axis, first, second, along):
-    """A vector of its entries across the axis and along it."""
+    """Returns the vector with these entries across the axis and along it."""
     entries = dict(zip(_ORDER[axis], (first, second, along)))
     return jnp.stack([entries[i] for i in range(3)], axis=-1)
 
 
 def _symmetric(triangle, axis) -> Rows:
-    """The lower triangle of a symmetric matrix, the axes in the order of a screw."""
+    """Returns the lower triangle of a symmetric matrix as rows, axes in the order of a screw."""
     order = _ORDER[axis]
     return [
         [triangle[..., _TRIANGLE[order[a]][order[b]]] if b <= a else None for b in range(3)] for a in range(3)
@@ -224,7 +227,7 @@ def _symmetric(triangle, axis) -> Rows:
 
 
 def _triangle(matrix, axis, zero=None):
-    """The other way about."""
+    """Returns the triangle of these rows; the inverse of `_symmetric`."""
     order, entries = _ORDER[axis], {}
     for a in range(3):
         for b in range(a + 1):
@@ -232,7 +235,7 @@ def _triangle(matrix, axis, zero=None):
     return jnp.stack([entries[i] for i in range(6)], axis=-1)
 
 
-# Entries that are known to be zero are None, and cost nothing.
+# None marks an entry that is known to be zero and needs no arithmetic.
 
 
 def _add(a, b):

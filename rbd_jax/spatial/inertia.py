@@ -1,12 +1,12 @@
-"""Rigid-body inertia in its ten parameters, articulated-body inertia in its twenty-one (book §2.13 to §2.15, app. A).
+"""Rigid-body inertia with its ten parameters, and articulated-body inertia with 21 (book §2.13 to §2.15, app. A).
 
 Rigid: mass, first moment of mass `h = m c` and the rotational inertia about the frame's origin: `I = [[Ī, h×], [-h×, m 1]]`
-(eq. 2.63). The matrix is linear in these ten numbers, so inertias add, and the equations of motion are linear in
+(eq. 2.63). The matrix is linear in these ten parameters, so inertias add, and the equations of motion are linear in
 them. Articulated: `I^A = [[I, H], [Hᵀ, M]]`, symmetric and with no further structure.
 
-The same ten numbers as one symmetric 4 x 4 matrix, the pseudo-inertia: the second moments of the mass, of which a real body's are
-those of a density that is nowhere negative. Positive definite matrices have a chart of ten numbers without bounds (Rucker &
-Wensing, *Smooth parameterization of rigid-body inertia*, 2022).
+The pseudo-inertia is a symmetric 4 x 4 matrix with the same ten parameters: the second moments of the mass. A physical body
+has the moments of a density that is nowhere negative. Positive definite pseudo-inertias have a chart of ten unbounded
+parameters (Rucker & Wensing, *Smooth parameterization of rigid-body inertia*, 2022).
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ from .transform import Transform
 class Inertia(Rows):
     """The inertia of a rigid body in some frame; leading axes are a batch of bodies.
 
-    `mass`; `first_moment`, the mass times the centre of mass; `rotational`, the lower triangle `xx, xy, yy, xz, yz, zz` of
-    the rotational inertia about the frame's *origin* (not the centre of mass).
+    - `mass`: The mass.
+    - `first_moment`: The mass times the center of mass.
+    - `rotational`: The lower triangle `xx, xy, yy, xz, yz, zz` of the rotational inertia about the frame's *origin* (not the
+      center of mass).
 
     >>> box = rbd.Inertia.box(2.0, (0.4, 0.3, 0.1))
     >>> print(box.mass, jnp.diag(box.rotational_matrix))
@@ -62,22 +64,22 @@ class Inertia(Rows):
 
     @staticmethod
     def zero(dtype=None) -> Inertia:
-        """No mass at all."""
+        """Returns a massless inertia."""
         return Inertia(*(zeros(shape, dtype) for shape in ((), (3,), (6,))))
 
     @staticmethod
     def from_mass_com(mass, com, rotational_com) -> Inertia:
-        """From mass, centre of mass `com` and the 3x3 rotational inertia about the centre of mass, in the frame's axes."""
+        """Returns an inertia from mass, center of mass `com` and the 3x3 inertia about `com`, in the frame's axes."""
         return _about_origin(floating(mass), floating(com), floating(rotational_com))
 
     @staticmethod
     def from_parameters(parameters: Float[Array, "*batch 10"]) -> Inertia:
-        """From the ten numbers `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
+        """Returns an inertia from the ten parameters `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
         return _of_parameters(floating(parameters))
 
     @staticmethod
     def from_pseudo_inertia(matrix: Float[Array, "*batch 4 4"]) -> Inertia:
-        """From the pseudo-inertia; only its lower triangle is read.
+        """Returns an inertia from its pseudo-inertia; only the lower triangle is read.
 
         With the second moments Σ in its upper left block, the rotational inertia is `tr(Σ) 1 - Σ`.
         """
@@ -85,44 +87,47 @@ class Inertia(Rows):
 
     @staticmethod
     def from_log_cholesky(numbers: Float[Array, "*batch 10"]) -> Inertia:
-        """From ten numbers without bounds, `α, d₁, d₂, d₃, s₁₂, s₂₃, s₁₃, t₁, t₂, t₃`, a body that can be (Rucker &
-        Wensing 2022).
+        """Returns a physically consistent inertia from ten unbounded numbers (Rucker & Wensing 2022).
 
-        The pseudo-inertia is `U Uᵀ` with `U = e^α [[e^d₁, s₁₂, s₁₃, t₁], [0, e^d₂, s₂₃, t₂], [0, 0, e^d₃, t₃], [0, 0, 0, 1]]`:
-        the mass is `e^2α`, t the centre of mass, and the rest how the mass is spread about it. Every body whose pseudo-inertia is
-        positive definite is one such point.
+        The numbers are `α, d₁, d₂, d₃, s₁₂, s₂₃, s₁₃, t₁, t₂, t₃`. The pseudo-inertia is `U Uᵀ` with
+        `U = e^α [[e^d₁, s₁₂, s₁₃, t₁], [0, e^d₂, s₂₃, t₂], [0, 0, e^d₃, t₃], [0, 0, 0, 1]]`. The mass is `e^2α`, t is the
+        center of mass, and the other numbers describe the spread of the mass about it. Every body with a positive definite
+        pseudo-inertia corresponds to exactly one such point.
         """
         return _of_log_cholesky(floating(numbers))
 
     @staticmethod
     def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Inertia:
-        """A uniform cuboid of the given side lengths about its centre `com`."""
+        """Returns the inertia of a uniform box with these side lengths about its center `com`."""
         return _box(floating(mass), floating(sides), floating(com))
 
     @staticmethod
     def sphere(mass, radius, com=(0.0, 0.0, 0.0)) -> Inertia:
-        """A uniform ball about its centre `com`."""
+        """Returns the inertia of a uniform ball about its center `com`."""
         return _sphere(floating(mass), floating(radius), floating(com))
 
     @staticmethod
     def cylinder(mass, radius, length, com=(0.0, 0.0, 0.0)) -> Inertia:
-        """A uniform cylinder along z about its centre `com`."""
+        """Returns the inertia of a uniform cylinder along z about its center `com`."""
         return _cylinder(floating(mass), floating(radius), floating(length), floating(com))
 
     @staticmethod
     def capsule(mass, radius, length, com=(0.0, 0.0, 0.0)) -> Inertia:
-        """A uniform capsule along z about its centre `com`: a cylinder of this length between two half balls."""
+        """Returns the inertia of a uniform capsule along z about its center `com`: a cylinder of `length` and two half balls."""
         return _capsule(floating(mass), floating(radius), floating(length), floating(com))
 
     @staticmethod
     def from_mesh(vertices, faces, *, density=None, mass=None) -> Inertia:
-        """A uniform body that a closed mesh of triangles bounds; differentiable by the vertices.
+        """Returns the inertia of a uniform body bounded by a closed triangle mesh; differentiable by the vertices.
 
-        **Arguments**
+        Args:
+          vertices: Points, shape (v, 3).
+          faces: Three vertex indices each, counterclockwise as viewed from outside, shape (f, 3).
+          density: The density; give either `density` or `mass`.
+          mass: The total mass.
 
-        - `vertices`: points, (v, 3).
-        - `faces`: three vertices each, by number, counterclockwise seen from outside: (f, 3).
-        - `density` or `mass`: one of the two.
+        Raises:
+          ModelError: The mesh is not closed, its volume is not positive, or not exactly one of `density` and `mass` is given.
         """
         vertices, faces = floating(vertices), _closed(np.asarray(faces), jnp.shape(vertices))
         if (density is None) == (mass is None):
@@ -138,11 +143,11 @@ class Inertia(Rows):
 
     @compiled
     def principal(self) -> tuple[Transform, Float[Array, "3"]]:
-        """The principal frame, at the centre of mass with the principal axes, and the principal moments, smallest first.
+        """Returns the principal frame, at the center of mass, and the principal moments in ascending order.
 
-        In that frame the inertia is `Inertia.from_mass_com(mass, 0, diag(moments))`; of several bodies together, place and add
-        them first (Sueda §1.7). One body, not a batch; one without mass has its frame at the origin. Where moments are equal
-        any axes across would do, see `principal_axes`.
+        In that frame the inertia is `Inertia.from_mass_com(mass, 0, diag(moments))`. For several bodies together, place and add
+        their inertias first (Sueda §1.7). It takes one body, not a batch. A massless body has its frame at the origin. For equal
+        moments the axes are an arbitrary choice, see `principal_axes`.
         """
         heavy = self.mass != 0
         com = jnp.where(heavy, self.first_moment / jnp.where(heavy, self.mass, 1), 0)
@@ -155,13 +160,13 @@ class Inertia(Rows):
     @property
     @compiled
     def parameters(self) -> Float[Array, "*batch 10"]:
-        """The ten numbers `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
+        """The ten parameters `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
         return jnp.concatenate([self.mass[..., None], self.first_moment, self.rotational], axis=-1)
 
     @property
     @compiled
     def com(self) -> Float[Array, "*batch 3"]:
-        """The centre of mass; the origin for a body without mass."""
+        """The center of mass; the origin for a massless body."""
         massive = self.mass != 0
         return jnp.where(
             massive[..., None], self.first_moment / jnp.where(massive, self.mass, 1)[..., None], 0
@@ -176,7 +181,7 @@ class Inertia(Rows):
     @property
     @compiled
     def rotational_com(self) -> Float[Array, "*batch 3 3"]:
-        """The rotational inertia about the centre of mass."""
+        """The rotational inertia about the center of mass."""
         com = self.com
         return self.rotational_matrix - _point_mass(
             dot(self.first_moment, com), outer(self.first_moment, com)
@@ -185,9 +190,10 @@ class Inertia(Rows):
     @property
     @compiled
     def pseudo_inertia(self) -> Float[Array, "*batch 4 4"]:
-        """`[[Σ, h], [hᵀ, m]]` with `Σ = tr(Ī)/2 1 - Ī`: the second moments of the mass, homogeneous coordinates being 1.
+        """`[[Σ, h], [hᵀ, m]]` with `Σ = tr(Ī)/2 1 - Ī`: the second moments of the mass in homogeneous coordinates.
 
-        Where `x_A = T x_B` in homogeneous coordinates, it is `T P Tᵀ` in A; also for a mirror image, which no `Transform` is.
+        With `x_A = T x_B` in homogeneous coordinates, the pseudo-inertia in A is `T P Tᵀ`. This also holds for a reflection,
+        which a `Transform` cannot represent.
         """
         xx, xy, yy, xz, yz, zz = (self.rotational[..., i] for i in range(6))
         half = (xx + yy + zz) / 2
@@ -198,15 +204,15 @@ class Inertia(Rows):
     @property
     @compiled
     def is_physical(self) -> Bool[Array, "*batch"]:
-        """Whether there is such a body: a mass spread in space, nowhere negative. Of each body of a batch.
+        """Checks whether a body with this inertia exists: a mass distribution that is nowhere negative; one value per body.
 
-        So it is where the pseudo-inertia is positive semidefinite, which is asked to rounding. It says more than that mass and
-        principal moments are positive: the moments keep the triangle inequality. Points, rods and plates are physical, and
-        so is nothing at all.
+        The criterion is a pseudo-inertia that is positive semidefinite up to rounding. It is stricter than a positive mass and
+        positive principal moments, because the moments also satisfy the triangle inequality. Point masses, rods, plates and the
+        zero inertia are physical.
         """
         second, first, mass = self.pseudo_inertia[..., :3, :3], self.first_moment, self.mass
         spread = second[..., 0, 0] + second[..., 1, 1] + second[..., 2, 2]
-        # Lengths are counted in radii of gyration, masses in that of the body, so that rounding means the same for all entries.
+        # Lengths are scaled by the radius of gyration and masses by the body's mass, so that rounding affects all entries alike.
         length = jnp.sqrt(jnp.where((mass > 0) & (spread > 0), spread, 1) / jnp.where(mass > 0, mass, 1))
         unit = jnp.where(mass > 0, mass, jnp.where(spread > 0, spread, 1))
         h = (first / (unit * length)[..., None])[..., None]
@@ -216,10 +222,10 @@ class Inertia(Rows):
         return smallest >= -32 * jnp.finfo(mass.dtype).eps  # false for a nan
 
     def to_log_cholesky(self) -> Float[Array, "*batch 10"]:
-        """The ten numbers of which `from_log_cholesky` makes this inertia.
+        """Returns the ten numbers from which `from_log_cholesky` makes this inertia.
 
-        Defined where the pseudo-inertia is positive definite. What is not physical, or has no extent in some direction, is
-        refused where its numbers can be seen, and within compiled functions is NaN or infinite.
+        They exist if the pseudo-inertia is positive definite. Otherwise (a non-physical inertia, or no extent in some
+        direction) a concrete inertia raises a `ModelError`, and inside compiled functions the result is NaN or infinite.
         """
         numbers = _log_cholesky(self)
         if is_known(numbers) and not np.isfinite(np.asarray(numbers)).all():
@@ -257,12 +263,12 @@ class Inertia(Rows):
 
     @compiled
     def __add__(self, other: Inertia) -> Inertia:
-        """The two bodies as one."""
+        """Returns the inertia of both bodies together."""
         return Inertia.from_parameters(self.parameters + other.parameters)
 
     @compiled
     def momentum(self, velocity: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """`I v = [Ī ω + h × v; m v - h × ω]` (eq. 2.58)."""
+        """Returns `I v = [Ī ω + h × v; m v - h × ω]` (eq. 2.58)."""
         angular, linear = velocity[..., :3], velocity[..., 3:]
         return jnp.concatenate(
             [
@@ -274,12 +280,12 @@ class Inertia(Rows):
 
     @compiled
     def kinetic_energy(self, velocity: Float[Array, "*b 6"]) -> Float[Array, "*c"]:
-        """`½ v · I v` (eq. 2.67)."""
+        """Returns `½ v · I v` (eq. 2.67)."""
         return 0.5 * dot(velocity, self.momentum(velocity))
 
     @compiled
     def placed(self, frame: Transform) -> Inertia:
-        """This inertia, given in frame B, expressed in the frame A in which `frame` places B (eq. 2.66, table A.4).
+        """Returns this inertia, given in frame B, in the frame A in which `frame` places B (eq. 2.66, table A.4).
 
         With `h' = R h` and the new origin at distance `p`: `Ī' = R Ī Rᵀ + (2 p·h' + m p·p) 1 - p h'ᵀ - h' pᵀ - m p pᵀ`.
         """
@@ -293,7 +299,7 @@ class Inertia(Rows):
 
 
 class ArticulatedInertia(eqx.Module):
-    """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]`, in 21 numbers (table A.3).
+    """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]` with 21 numbers (table A.3).
 
     `rotational` and `linear` are the lower triangles of I and M, `coupling` is H.
 
@@ -308,12 +314,12 @@ class ArticulatedInertia(eqx.Module):
 
     @staticmethod
     def from_matrix(m: Float[Array, "*batch 6 6"]) -> ArticulatedInertia:
-        """From a symmetric 6x6 matrix; only its lower triangle and its upper right block are read."""
+        """Returns it from a symmetric 6x6 matrix; only the lower triangle and the upper right block are read."""
         return ArticulatedInertia(triangle(m[..., :3, :3]), m[..., :3, 3:], triangle(m[..., 3:, 3:]))
 
     @staticmethod
     def from_rigid(inertia: Inertia) -> ArticulatedInertia:
-        """That of a body that carries nothing."""
+        """Returns the articulated inertia of a rigid body that carries no other body."""
         h = skew(inertia.first_moment)
         return ArticulatedInertia(
             inertia.rotational, h, triangle(inertia.mass[..., None, None] * identity_like(h))
@@ -335,7 +341,7 @@ class ArticulatedInertia(eqx.Module):
 
     @compiled
     def force(self, acceleration: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """`I^A a`."""
+        """Returns `I^A a`."""
         angular, linear = acceleration[..., :3], acceleration[..., 3:]
         return jnp.concatenate(
             [
@@ -347,9 +353,9 @@ class ArticulatedInertia(eqx.Module):
 
     @compiled
     def placed(self, frame: Transform) -> ArticulatedInertia:
-        """This inertia, given in frame B, expressed in the frame A in which `frame` places B (table A.4).
+        """Returns this inertia, given in frame B, in the frame A in which `frame` places B (table A.4).
 
-        Turned: `I, H, M → R I Rᵀ, R H Rᵀ, R M Rᵀ`; then shifted by p: `H' = H + p× M`, `I' = I + p× Hᵀ - H' p×`.
+        It is turned, `I, H, M → R I Rᵀ, R H Rᵀ, R M Rᵀ`, and then shifted by p: `H' = H + p× M`, `I' = I + p× Hᵀ - H' p×`.
         """
         rotation, p = frame.rotation, skew(frame.position)
         turned = transpose(rotation)
@@ -361,7 +367,7 @@ class ArticulatedInertia(eqx.Module):
         return ArticulatedInertia(triangle(rotational), shifted, triangle(linear))
 
 
-# What the constructors above compute, compiled: each runs as one program.
+# The compiled bodies of the constructors above: each runs as one program.
 
 
 @compiled
@@ -431,7 +437,7 @@ def _cylinder(mass, radius, length, com) -> Inertia:
 
 @compiled
 def _capsule(mass, radius, length, com) -> Inertia:
-    ball = 4 * radius / (4 * radius + 3 * length)  # the share of the half balls in the volume
+    ball = 4 * radius / (4 * radius + 3 * length)  # the volume fraction of the half balls
     square, middle = radius**2, length**2
     across = (1 - ball) * (3 * square + middle) / 12
     across = across + ball * (2 / 5 * square + middle / 4 + 3 / 8 * radius * length)
@@ -441,8 +447,8 @@ def _capsule(mass, radius, length, com) -> Inertia:
 
 @compiled
 def _enclosed(vertices, faces) -> tuple[Inertia, Float[Array, ""]]:
-    """The inertia of what a mesh encloses at a density of one, and its volume."""
-    # Tetrahedra that the triangles make with one point, each with the sign of its side.
+    """Returns the inertia of the volume inside a mesh at unit density, and the volume."""
+    # Sums over the tetrahedra of the triangles with a common point; each has the sign of its orientation.
     center = jnp.mean(vertices, axis=0)
     corners = (vertices - center[None])[faces]
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
@@ -463,25 +469,25 @@ def _of_density(uniform: Inertia, volume, density, mass) -> Inertia:
 
 
 def triangle(m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 6"]:
-    """The lower triangle `xx, xy, yy, xz, yz, zz` of a symmetric 3x3 matrix."""
+    """Returns the lower triangle `xx, xy, yy, xz, yz, zz` of a symmetric 3x3 matrix."""
     return jnp.stack([m[..., i, j] for i in range(3) for j in range(i + 1)], axis=-1)
 
 
 def symmetric(t: Float[Array, "*batch 6"]) -> Float[Array, "*batch 3 3"]:
-    """The symmetric 3x3 matrix with the lower triangle `xx, xy, yy, xz, yz, zz`."""
+    """Returns the symmetric 3x3 matrix with the lower triangle `xx, xy, yy, xz, yz, zz`."""
     xx, xy, yy, xz, yz, zz = (t[..., i] for i in range(6))
     return matrix([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def inverse_symmetric(m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
-    """The inverse of a 3x3 matrix by cofactors: rows of `m⁻ᵀ` are cross products of the rows of `m`."""
+    """Returns the inverse of a 3x3 matrix by cofactors: rows of `m⁻ᵀ` are cross products of the rows of `m`."""
     a, b, c = m[..., 0, :], m[..., 1, :], m[..., 2, :]
     cofactors = jnp.stack([cross(b, c), cross(c, a), cross(a, b)], axis=-1)
     return cofactors / dot(a, cross(b, c))[..., None, None]
 
 
 def _closed(faces: np.ndarray, vertices: tuple[int, ...]) -> np.ndarray:
-    """The faces, if they are those of a closed mesh of vertices in an array of this shape."""
+    """Returns the faces after checking that they form a closed mesh; `vertices` is the shape of the vertex array."""
     if len(vertices) != 2 or vertices[1] != 3:
         raise ModelError(f"Inertia.from_mesh: vertices has shape {vertices}; points have shape (v, 3)")
     if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
@@ -505,7 +511,7 @@ def _closed(faces: np.ndarray, vertices: tuple[int, ...]) -> np.ndarray:
 
 
 def _point_mass(square, product):
-    """`square 1 - product`: the rotational inertia of a point mass, its trace and its dyad given."""
+    """Returns `square 1 - product`: the rotational inertia of a point mass from its trace and its dyad."""
     return square[..., None, None] * identity_like(product) - product
 
 

@@ -1,8 +1,8 @@
-"""The planar algebra (book §2.16): motion in a plane with three-vectors, under the names of the spatial algebra.
+"""Planar algebra (book §2.16): motion in a plane with three-vectors, under the names of the spatial algebra.
 
-A planar motion vector is `[ω, v_x, v_y]`, a planar force vector `[n, f_x, f_y]`: the spatial ones without the entries
-that vanish in the plane. Transforms and inertias have the interface of the spatial ones, and the functions of vectors are the
-same: an algorithm that is written with them runs in both algebras.
+A planar motion vector is `[ω, v_x, v_y]`, a planar force vector `[n, f_x, f_y]`: the spatial vectors without the entries
+that vanish in the plane. Transforms, inertias and vector functions have the same interface as the spatial ones, so an algorithm
+written with them runs in both algebras.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .vectors import (
 class Transform(Rows):
     """Frame B placed in frame A of the same plane.
 
-    `direction` is B's x axis in A, a unit vector: the cosine and the sine of the angle from A to B. `position` is B's origin.
+    `direction` is B's x axis in A, a unit vector: the cosine and the sine of the angle from A to B. `position` is B's origin
+    in A.
 
     >>> frame = rbd.spatial.planar.Transform.from_angle(jnp.array(jnp.pi / 2), jnp.array([1.0, 0.0]))
     >>> print(frame.point(jnp.array([1.0, 0.0])), frame.motion(jnp.array([1.0, 0.0, 0.0])))
@@ -37,14 +38,14 @@ class Transform(Rows):
 
     @staticmethod
     def identity(dtype=None) -> Transform:
-        """A placed in itself."""
+        """Returns A placed in itself."""
         return Transform(
             jnp.array([1, 0], jnp.result_type(float) if dtype is None else dtype), jnp.zeros(2, dtype)
         )
 
     @staticmethod
     def from_angle(angle, position=(0.0, 0.0)) -> Transform:
-        """Turned by an angle and put at a position."""
+        """Returns a frame turned by `angle` (rad) at `position`."""
         angle = floating(angle)
         return Transform(jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1), floating(position))
 
@@ -64,7 +65,7 @@ class Transform(Rows):
     @property
     @compiled
     def motion_matrix(self) -> Float[Array, "*batch 3 3"]:
-        """The transform of motion vectors, B to A (the inverse of eq. 2.77)."""
+        """The matrix that transforms motion vectors from B to A (the inverse of eq. 2.77)."""
         (c, s), (x, y) = _entries(self.direction), _entries(self.position)
         o = jnp.zeros_like(c)
         return matrix([[o + 1, o, o], [y, c, -s], [-x, s, c]])
@@ -72,94 +73,94 @@ class Transform(Rows):
     @property
     @compiled
     def force_matrix(self) -> Float[Array, "*batch 3 3"]:
-        """The transform of force vectors, B to A."""
+        """The matrix that transforms force vectors from B to A."""
         (c, s), (x, y) = _entries(self.direction), _entries(self.position)
         o = jnp.zeros_like(c)
         return matrix([[o + 1, x * s - y * c, x * c + y * s], [o, c, -s], [o, s, c]])
 
     @compiled
     def __matmul__(self, other: Transform) -> Transform:
-        """Chain: B in A, then C in B, gives C in A."""
+        """Composes transforms: B in A and C in B give C in A."""
         return Transform(self._turn(other.direction), self.point(other.position))
 
     @compiled
     def inverse(self) -> Transform:
-        """A placed in B."""
+        """Returns A placed in B."""
         c, s = _entries(self.direction)
         return Transform(jnp.stack([c, -s], axis=-1), -self._turn_back(self.position))
 
     @compiled
     def at(self, position: Float[Array, "*b 2"]) -> Transform:
-        """The same rotation at another position."""
+        """Returns the same rotation at another position."""
         return Transform(self.direction, position)
 
     def chained(self, tree) -> Transform:
-        """Of frames that are each placed in that of its parent in the tree: placed in that above the roots."""
+        """Returns frames relative to the frame above the roots, from frames relative to their parents in the tree."""
         return tree.path_composition(Transform.__matmul__, Transform.identity(self.position.dtype), self)
 
     @compiled
     def turned(self, vectors: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """Motion or force vectors in B's axes, in those of A about the same origin."""
+        """Rotates motion or force vectors from B's axes to A's axes, about the same origin."""
         angular, linear = parts(vectors)
         return jnp.concatenate([angular, self._turn(linear)], axis=-1)
 
     @property
     @compiled
     def small_displacement(self) -> Float[Array, "*batch 3"]:
-        """What leads from A to B in unit time, nearly: a motion vector, the same in A and in B (XtoV of book table A.1).
+        """A motion vector that leads approximately from A to B in unit time, the same in A and in B (XtoV of book table A.1).
 
-        It is the better one of the two of the table: that which leads there exactly is `arcsin(w) / w` times it, with its angular
-        entry w, the sine of the angle, up to a quarter turn. It vanishes at half a turn.
+        This is the more accurate of the two formulas of the table. The exact vector is `arcsin(w) / w` times it, up to a quarter
+        turn; w is its angular entry, the sine of the angle. The vector vanishes at half a turn.
         """
         (c, s), (x, y) = _entries(self.direction), _entries(self.position)
-        # X21 and X31 of the book's matrix: the position as seen from B, turned.
+        # X21 and X31 of the book's matrix: the position in B's axes, turned.
         up, across = s * x - c * y, c * x + s * y
         return jnp.stack([s, (across + c * across + s * up) / 2, (-up - c * up + s * across) / 2], axis=-1)
 
     @compiled
     def point(self, point: Float[Array, "*b 2"]) -> Float[Array, "*c 2"]:
-        """The coordinates in A of a point given in B."""
+        """Returns the coordinates in A of a point given in B."""
         return self._turn(point) + self.position
 
     @compiled
     def motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """A motion vector given in B, in A: `[ω; R v + p × ω]`."""
+        """Returns in A a motion vector given in B: `[ω; R v + p × ω]`."""
         angular, linear = parts(motion)
         return jnp.concatenate([angular, self._turn(linear) + cross(self.position, angular)], axis=-1)
 
     @compiled
     def force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """A force vector given in B, in A: `[n + p × R f; R f]`."""
+        """Returns in A a force vector given in B: `[n + p × R f; R f]`."""
         moment, linear = parts(force)
         linear = self._turn(linear)
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
 
     @compiled
     def inverse_motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """A motion vector given in A, in B: the dual of `force`."""
+        """Returns in B a motion vector given in A: the dual of `force`."""
         angular, linear = parts(motion)
         return jnp.concatenate([angular, self._turn_back(linear - cross(self.position, angular))], axis=-1)
 
     @compiled
     def inverse_force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """A force vector given in A, in B: the dual of `motion`."""
+        """Returns in B a force vector given in A: the dual of `motion`."""
         moment, linear = parts(force)
         moment = moment - cross(self.position, linear)
         return jnp.concatenate([moment, self._turn_back(linear)], axis=-1)
 
     def _turn(self, vector):
-        """`R x`."""
+        """Returns `R x`."""
         (c, s), (x, y) = _entries(self.direction), _entries(vector)
         return jnp.stack([c * x - s * y, s * x + c * y], axis=-1)
 
     def _turn_back(self, vector):
-        """`Rᵀ x`."""
+        """Returns `Rᵀ x`."""
         (c, s), (x, y) = _entries(self.direction), _entries(vector)
         return jnp.stack([c * x + s * y, c * y - s * x], axis=-1)
 
 
 class Inertia(Rows):
-    """Mass, first moment of mass and rotational inertia about the frame's origin: four numbers (eq. 2.78).
+    """Mass, first moment of mass and rotational inertia about the frame's origin: four parameters (eq. 2.78).
 
     >>> rod = rbd.spatial.planar.Inertia.from_mass_com(jnp.array(3.0), jnp.array([0.5, 0.0]), jnp.array(0.25))
     >>> print(rod.rotational, rod.momentum(jnp.array([1.0, 0.0, 0.0])))
@@ -172,26 +173,26 @@ class Inertia(Rows):
 
     @staticmethod
     def from_mass_com(mass, com, rotational_com) -> Inertia:
-        """From mass, centre of mass and the rotational inertia about the centre of mass."""
+        """Returns an inertia from mass, center of mass and the rotational inertia about the center of mass."""
         mass, com = floating(mass), floating(com)
         return Inertia(mass, mass[..., None] * com, floating(rotational_com) + mass * dot(com, com))
 
     @staticmethod
     def from_parameters(parameters: Float[Array, "*batch 4"]) -> Inertia:
-        """From the four numbers `m, m cx, m cy, I`."""
+        """Returns an inertia from the four parameters `m, m cx, m cy, I`."""
         parameters = floating(parameters)
         return Inertia(parameters[..., 0], parameters[..., 1:3], parameters[..., 3])
 
     @property
     @compiled
     def parameters(self) -> Float[Array, "*batch 4"]:
-        """The four numbers `m, m cx, m cy, I`."""
+        """The four parameters `m, m cx, m cy, I`."""
         return jnp.concatenate([self.mass[..., None], self.first_moment, self.rotational[..., None]], axis=-1)
 
     @property
     @compiled
     def com(self) -> Float[Array, "*batch 2"]:
-        """The centre of mass; the origin for a body without mass."""
+        """The center of mass; the origin for a massless body."""
         massive = self.mass != 0
         return jnp.where(
             massive[..., None], self.first_moment / jnp.where(massive, self.mass, 1)[..., None], 0
@@ -200,7 +201,7 @@ class Inertia(Rows):
     @property
     @compiled
     def rotational_com(self) -> Float[Array, "*batch"]:
-        """The rotational inertia about the centre of mass."""
+        """The rotational inertia about the center of mass."""
         return self.rotational - dot(self.first_moment, self.com)
 
     @property
@@ -213,12 +214,12 @@ class Inertia(Rows):
 
     @compiled
     def __add__(self, other: Inertia) -> Inertia:
-        """The two bodies as one."""
+        """Returns the inertia of both bodies together."""
         return Inertia.from_parameters(self.parameters + other.parameters)
 
     @compiled
     def momentum(self, velocity: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """`I v = [I ω + h × v; m v - h × ω]`."""
+        """Returns `I v = [I ω + h × v; m v - h × ω]`."""
         angular, linear = parts(velocity)
         return jnp.concatenate(
             [
@@ -230,14 +231,14 @@ class Inertia(Rows):
 
     @compiled
     def kinetic_energy(self, velocity: Float[Array, "*b 3"]) -> Float[Array, "*c"]:
-        """`½ v · I v`."""
+        """Returns `½ v · I v`."""
         return 0.5 * dot(velocity, self.momentum(velocity))
 
     @compiled
     def placed(self, frame: Transform) -> Inertia:
-        """This inertia, given in frame B, expressed in the frame A in which `frame` places B.
+        """Returns this inertia, given in frame B, in the frame A in which `frame` places B.
 
-        With `h' = R h` and the new origin at distance `p`: `I' = I + p · (2 h' + m p)`; there is nothing to turn but h.
+        With `h' = R h` and the new origin at distance `p`: `I' = I + p · (2 h' + m p)`.
         """
         h = frame._turn(self.first_moment)
         first = h + self.mass[..., None] * frame.position
@@ -246,7 +247,7 @@ class Inertia(Rows):
 
 
 class ArticulatedInertia(eqx.Module):
-    """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]`, in six numbers (§2.16).
+    """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]` with six numbers (§2.16).
 
     `rotational` is I, `coupling` is H, `linear` the lower triangle `xx, xy, yy` of M.
 
@@ -263,13 +264,13 @@ class ArticulatedInertia(eqx.Module):
 
     @staticmethod
     def from_matrix(m: Float[Array, "*batch 3 3"]) -> ArticulatedInertia:
-        """From a symmetric 3x3 matrix; only its first row and its lower triangle are read."""
+        """Returns it from a symmetric 3x3 matrix; only the first row and the lower triangle are read."""
         linear = jnp.stack([m[..., 1, 1], m[..., 2, 1], m[..., 2, 2]], axis=-1)
         return ArticulatedInertia(m[..., 0, 0], m[..., 0, 1:], linear)
 
     @staticmethod
     def from_rigid(inertia: Inertia) -> ArticulatedInertia:
-        """That of a body that carries nothing."""
+        """Returns the articulated inertia of a rigid body that carries no other body."""
         return ArticulatedInertia.from_matrix(inertia.matrix)
 
     @property
@@ -287,12 +288,12 @@ class ArticulatedInertia(eqx.Module):
 
     @compiled
     def force(self, acceleration: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """`I^A a`."""
+        """Returns `I^A a`."""
         return matvec(self.matrix, acceleration)
 
     @compiled
     def placed(self, frame: Transform) -> ArticulatedInertia:
-        """This inertia, given in frame B, expressed in the frame A in which `frame` places B: `X* I^A Xᵀ*`."""
+        """Returns this inertia, given in frame B, in the frame A in which `frame` places B: `X* I^A Xᵀ*`."""
         force = frame.force_matrix
         return ArticulatedInertia.from_matrix(
             jnp.einsum("...ij,...jk,...lk->...il", force, self.matrix, force, precision="highest")
@@ -300,9 +301,9 @@ class ArticulatedInertia(eqx.Module):
 
 
 def plane_axes(normal: Float[Array, "3"]) -> Float[Array, "2 3"]:
-    """The x and y axes of a plane in space, as rows, with `x × y = normal`, a unit vector.
+    """Returns the x and y axes of a plane in space, as rows, with `x × y = normal`, a unit vector.
 
-    x is the shadow of the x axis of space on the plane, or that of its y axis where the plane is nearly normal to x.
+    x is the projection of the space x axis onto the plane, or of its y axis if the plane is nearly normal to x.
 
     >>> print(rbd.spatial.planar.plane_axes(jnp.array([0.0, -1.0, 0.0])))
     [[ 1.  0.  0.]
@@ -315,7 +316,7 @@ def plane_axes(normal: Float[Array, "3"]) -> Float[Array, "2 3"]:
 
 
 def cross_motion_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
-    """`v×` (eq. 2.75).
+    """Returns `v×` (eq. 2.75).
 
     >>> print(rbd.spatial.planar.cross_motion_matrix(jnp.array([1.0, 2.0, 3.0])))
     [[ 0.  0.  0.]
@@ -328,7 +329,7 @@ def cross_motion_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
 
 
 def cross_force_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
-    """`v×* = -(v×)ᵀ`.
+    """Returns `v×* = -(v×)ᵀ`.
 
     >>> print(rbd.spatial.planar.cross_force_matrix(jnp.array([1.0, 2.0, 3.0])))
     [[ 0. -3.  2.]

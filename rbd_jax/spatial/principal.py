@@ -1,4 +1,4 @@
-"""The principal axes of a symmetric matrix, with derivatives where two of its values are equal."""
+"""The principal axes of a symmetric matrix, differentiable also where two eigenvalues are equal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .._core.derivatives import custom_jvp
 
 @custom_jvp
 def principal_axes(matrix: Float[Array, "3 3"]) -> tuple[Float[Array, "3"], Float[Array, "3 3"]]:
-    """The values of a symmetric matrix, smallest first, and its axes as the columns of a rotation.
+    """Returns the eigenvalues of a symmetric matrix in ascending order, and its axes as the columns of a rotation.
 
-    The largest component of the first two axes is positive. Axes of equal values are any of that plane, and are taken to stay
-    where they are: their derivative within it is zero.
+    The largest component of the first two axes is positive. For equal eigenvalues the axes are an arbitrary choice in their
+    plane, and their derivative within that plane is zero.
     """
     values, axes = jnp.linalg.eigh(matrix)
     largest = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), axis=0)[None], axis=0)

@@ -1,7 +1,7 @@
-"""Coordinate transforms of the rigid kind: rotation and position (book §2.8, app. A).
+"""Rigid coordinate transforms: rotation and position (book §2.8, app. A).
 
-A `Transform` places frame B in frame A. The Plücker matrices of the book are derived from it and rarely needed: applied
-to a vector, the compact form costs half the arithmetic.
+A `Transform` places frame B in frame A. The Plücker matrices of the book follow from it and are rarely needed: applying the
+compact form to a vector takes half the arithmetic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ._rows import Rows
 class Transform(Rows):
     """Frame B placed in frame A: `rotation` has B's axes as its columns, `position` is B's origin, both in A.
 
-    As a map of points, `x_A = rotation @ x_B + position`. Leading axes are a batch of transforms.
+    As a map of points: `x_A = rotation @ x_B + position`. Leading axes are a batch of transforms.
 
     >>> elbow = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, jnp.pi / 2))
     >>> print(elbow.point(jnp.array([0.5, 0.0, 0.0])), (elbow @ elbow).position)
@@ -50,18 +50,18 @@ class Transform(Rows):
 
     @staticmethod
     def identity(dtype=None) -> Transform:
-        """A placed in itself."""
+        """Returns A placed in itself."""
         return Transform(unit_matrix(dtype), zeros((3,), dtype))
 
     @staticmethod
     def from_matrix(matrix: Float[Array, "*batch 4 4"]) -> Transform:
-        """From the 4x4 homogeneous matrix `[[R, p], [0, 1]]`."""
+        """Returns a transform from the 4x4 homogeneous matrix `[[R, p], [0, 1]]`."""
         matrix = jnp.asarray(matrix)
         return Transform(matrix[..., :3, :3], matrix[..., :3, 3])
 
     @staticmethod
     def from_position(position: Float[Array, "*batch 3"]) -> Transform:
-        """A pure displacement."""
+        """Returns a pure displacement."""
         position = floating(position)
         rotation = unit_matrix(position.dtype)
         if position.ndim > 1:
@@ -71,30 +71,34 @@ class Transform(Rows):
 
     @staticmethod
     def from_rotation(rotation: Float[Array, "*batch 3 3"]) -> Transform:
-        """A pure rotation."""
+        """Returns a pure rotation."""
         rotation = floating(rotation)
         return Transform(rotation, jnp.zeros(rotation.shape[:-1], rotation.dtype))
 
     @staticmethod
     def from_xyz_rpy(xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0)) -> Transform:
-        """As a URDF `<origin>`: position, and rotation `Rz(yaw) Ry(pitch) Rx(roll)` with `rpy = (roll, pitch, yaw)`."""
+        """Returns the transform of a URDF `<origin>`: rotation `Rz(yaw) Ry(pitch) Rx(roll)`, `rpy = (roll, pitch, yaw)`."""
         return Transform(_roll_pitch_yaw(floating(rpy)), floating(xyz))
 
     @staticmethod
     def from_dh(a, alpha, d, theta, convention: Literal["modified", "standard"] = "modified") -> Transform:
-        """From Denavit–Hartenberg parameters: length and twist of a link, offset and angle of a joint.
+        """Returns a transform from Denavit–Hartenberg parameters.
 
-        - `convention`: "modified" is `Rx(α) Tx(a) Rz(θ) Tz(d)`, a link's frame at its near end (Craig; Khalil; the book's §4.3);
-          "standard" is `Rz(θ) Tz(d) Tx(a) Rx(α)`, at its far end (Denavit & Hartenberg; Paul; Spong).
-
-        (What the book prints for X_T is the former, read from the right to the left.)
+        Args:
+          a: Link length.
+          alpha: Link twist, in rad.
+          d: Joint offset.
+          theta: Joint angle, in rad.
+          convention: "modified" is `Rx(α) Tx(a) Rz(θ) Tz(d)`, with a link's frame at its near end (Craig; Khalil; the book's
+            §4.3). "standard" is `Rz(θ) Tz(d) Tx(a) Rx(α)`, at its far end (Denavit & Hartenberg; Paul; Spong). The X_T that
+            the book prints is the modified form, read from right to left.
         """
         choice("from_dh", "convention", convention, ("modified", "standard"))
         return _denavit_hartenberg(floating(a), floating(alpha), floating(d), floating(theta), convention)
 
     @staticmethod
     def _screw(axis: int, angle, distance) -> Transform:
-        """A turn about a coordinate axis and a shift along it."""
+        """Returns a turn about a coordinate axis and a shift along it."""
         one, o, c, s = jnp.ones_like(angle), jnp.zeros_like(angle), jnp.cos(angle), jnp.sin(angle)
         if axis == 0:
             return Transform(
@@ -126,38 +130,38 @@ class Transform(Rows):
 
     @compiled
     def __matmul__(self, other: Transform) -> Transform:
-        """Chain: B in A, then C in B, gives C in A."""
+        """Composes transforms: B in A and C in B give C in A."""
         return Transform(
             matmul(self.rotation, other.rotation), self.position + matvec(self.rotation, other.position)
         )
 
     @compiled
     def inverse(self) -> Transform:
-        """A placed in B."""
+        """Returns A placed in B."""
         return Transform(transpose(self.rotation), -vecmat(self.position, self.rotation))
 
     @compiled
     def at(self, position: Float[Array, "*b 3"]) -> Transform:
-        """The same rotation at another position."""
+        """Returns the same rotation at another position."""
         return Transform(self.rotation, position)
 
     def chained(self, tree) -> Transform:
-        """Of frames that are each placed in that of its parent in the tree: placed in that above the roots."""
+        """Returns frames relative to the frame above the roots, from frames relative to their parents in the tree."""
         return tree.path_composition(Transform.__matmul__, Transform.identity(self.position.dtype), self)
 
     @compiled
     def turned(self, vectors: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """Motion or force vectors in B's axes, in those of A about the same origin."""
+        """Rotates motion or force vectors from B's axes to A's axes, about the same origin."""
         parts = [matvec(self.rotation, x) for x in jnp.split(vectors, 2, axis=-1)]
         return jnp.concatenate(parts, axis=-1)
 
     @property
     @compiled
     def small_displacement(self) -> Float[Array, "*batch 6"]:
-        """What leads from A to B in unit time, nearly: a motion vector, the same in A and in B (XtoV of book table A.2).
+        """A motion vector that leads approximately from A to B in unit time, the same in A and in B (XtoV of book table A.2).
 
-        Exact for a translation, and to second order in the angle otherwise; for half a turn it says nothing. Of an error of
-        position it is what constraints are stabilized with (§8.3). The exact one is `rbd.lie.SE3.log`.
+        It is exact for a translation, and otherwise to second order in the angle; it is meaningless near half a turn. Constraint
+        stabilization uses it as the position error (§8.3). The exact vector is `rbd.lie.SE3.log`.
 
         >>> frame = rbd.Transform.from_xyz_rpy((0.1, 0.2, 0.3), (0.0, 0.0, 0.01))
         >>> print(frame.small_displacement)
@@ -170,33 +174,33 @@ class Transform(Rows):
 
     @compiled
     def point(self, point: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """The coordinates in A of a point given in B."""
+        """Returns the coordinates in A of a point given in B."""
         return matvec(self.rotation, point) + self.position
 
     @compiled
     def motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A motion vector given in B, in A: `[R ω; R v + p × R ω]` (eqs. 2.5, 2.24)."""
+        """Returns in A a motion vector given in B: `[R ω; R v + p × R ω]` (eqs. 2.5, 2.24)."""
         angular = matvec(self.rotation, motion[..., :3])
         linear = matvec(self.rotation, motion[..., 3:])
         return jnp.concatenate([angular, linear + cross(self.position, angular)], axis=-1)
 
     @compiled
     def force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A force vector given in B, in A: `[R n + p × R f; R f]` (eqs. 2.6, 2.25)."""
+        """Returns in A a force vector given in B: `[R n + p × R f; R f]` (eqs. 2.6, 2.25)."""
         moment = matvec(self.rotation, force[..., :3])
         linear = matvec(self.rotation, force[..., 3:])
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
 
     @compiled
     def inverse_motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A motion vector given in A, in B."""
+        """Returns in B a motion vector given in A."""
         angular, linear = motion[..., :3], motion[..., 3:]
         linear = linear - cross(self.position, angular)
         return jnp.concatenate([vecmat(angular, self.rotation), vecmat(linear, self.rotation)], axis=-1)
 
     @compiled
     def inverse_force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A force vector given in A, in B."""
+        """Returns in B a force vector given in A."""
         moment, linear = force[..., :3], force[..., 3:]
         moment = moment - cross(self.position, linear)
         return jnp.concatenate([vecmat(moment, self.rotation), vecmat(linear, self.rotation)], axis=-1)
@@ -204,7 +208,7 @@ class Transform(Rows):
 
 @compiled
 def _roll_pitch_yaw(rpy):
-    """The rotation `Rz(yaw) Ry(pitch) Rx(roll)`."""
+    """Returns the rotation `Rz(yaw) Ry(pitch) Rx(roll)`."""
     cr, cp, cy = (jnp.cos(rpy[..., i]) for i in range(3))
     sr, sp, sy = (jnp.sin(rpy[..., i]) for i in range(3))
     rows = [
@@ -223,17 +227,17 @@ def _denavit_hartenberg(a, alpha, d, theta, convention: str) -> Transform:
 
 
 def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:
-    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of that (eq. 2.45)."""
+    """Returns `[ω; v]` in the coordinates of the moving frame, from its placement and the rate of the placement (eq. 2.45)."""
     angular = unskew(jnp.matmul(transpose(frame.rotation), rate.rotation, precision="highest"))
     return jnp.concatenate([angular, vecmat(rate.position, frame.rotation)])
 
 
-#: How far from orthonormal a rotation may be: numbers written with four digits pass.
+#: Tolerance of the orthonormality of rotations: numbers with four digits pass.
 ORTHONORMAL = 1e-3
 
 
 def rigid_fault(placement: Transform) -> str | None:
-    """What is wrong with one placement, in words: its shapes, or a matrix that is no rotation. None if nothing can be seen."""
+    """Describes what is wrong with a placement: its shapes, or a matrix that is not a rotation. Returns None without a fault."""
     rotation, position = placement.rotation, placement.position
     for name, value, shape in (("rotation", rotation, (3, 3)), ("position", position, (3,))):
         if np.shape(value) != shape:

@@ -3,8 +3,8 @@
 A motion vector is `[ω; v_O]` and a force vector `[n_O; f]`, angular part first, both for the point O of the frame they
 are expressed in. They are dual: their scalar product is power. All functions broadcast over leading axes.
 
-Those with d entries take vectors of space, with three and three, and of a plane, with one and two (§2.16): the formulas are
-the same in both, and only the cross product of the parts knows which.
+Functions of vectors with d entries take spatial vectors (three angular and three linear entries) and planar vectors (one and
+two, §2.16). The formulas are the same for both; only the cross product of the parts differs.
 """
 
 import equinox as eqx
@@ -15,7 +15,7 @@ from .._core.array import blocks, cross, dot, matmul, skew, transpose
 
 
 def parts(v: Float[Array, "*a d"]) -> tuple[Float[Array, "*a n"], Float[Array, "*a k"]]:
-    """The angular and the linear part: of six entries three and three, of the three of a plane one and two.
+    """Returns the angular and the linear part: three and three entries of a spatial vector, one and two of a planar one.
 
     >>> angular, linear = rbd.spatial.parts(jnp.arange(6.0))
     >>> print(angular, linear)
@@ -26,7 +26,7 @@ def parts(v: Float[Array, "*a d"]) -> tuple[Float[Array, "*a n"], Float[Array, "
 
 
 def cross_motion(v: Float[Array, "*a d"], m: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """`v × m`, the rate of a motion vector `m` that moves with velocity `v` (eq. 2.31).
+    """Returns `v × m`, the rate of a motion vector `m` that moves with velocity `v` (eq. 2.31).
 
     >>> spin, slide = jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
     >>> print(rbd.spatial.cross_motion(spin, slide))
@@ -39,7 +39,7 @@ def cross_motion(v: Float[Array, "*a d"], m: Float[Array, "*b d"]) -> Float[Arra
 
 
 def cross_force(v: Float[Array, "*a d"], f: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """`v ×* f`, the rate of a force vector `f` that moves with velocity `v` (eq. 2.32).
+    """Returns `v ×* f`, the rate of a force vector `f` that moves with velocity `v` (eq. 2.32).
 
     >>> spin, push = jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
     >>> print(rbd.spatial.cross_force(spin, push))
@@ -50,7 +50,7 @@ def cross_force(v: Float[Array, "*a d"], f: Float[Array, "*b d"]) -> Float[Array
 
 
 def cross_motion_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
-    """`v×`, the matrix `[[ω×, 0], [v_O×, ω×]]` (eq. 2.31).
+    """Returns `v×`, the matrix `[[ω×, 0], [v_O×, ω×]]` (eq. 2.31).
 
     >>> v, m = jnp.arange(6.0), jnp.ones(6)
     >>> print(rbd.spatial.cross_motion_matrix(v) @ m - rbd.spatial.cross_motion(v, m))
@@ -61,7 +61,7 @@ def cross_motion_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
 
 
 def cross_force_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
-    """`v×* = -(v×)ᵀ`, the matrix `[[ω×, v_O×], [0, ω×]]` (eq. 2.32).
+    """Returns `v×* = -(v×)ᵀ`, the matrix `[[ω×, v_O×], [0, ω×]]` (eq. 2.32).
 
     >>> v, f = jnp.arange(6.0), jnp.ones(6)
     >>> print(rbd.spatial.cross_force_matrix(v) @ f - rbd.spatial.cross_force(v, f))
@@ -72,7 +72,7 @@ def cross_force_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
 
 
 def cross_force_operand_matrix(f: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
-    """`f ×̄*`, the matrix that takes `m` to `m ×* f`: the force cross product as a map of its first operand.
+    """Returns `f ×̄*`, the matrix that maps `m` to `m ×* f`: the force cross product as a map of its first operand.
 
     >>> m, f = jnp.arange(6.0), jnp.ones(6)
     >>> print(rbd.spatial.cross_force_operand_matrix(f) @ m - rbd.spatial.cross_force(m, f))
@@ -83,7 +83,7 @@ def cross_force_operand_matrix(f: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"
 
 
 def power(motion: Float[Array, "*a d"], force: Float[Array, "*b d"]) -> Float[Array, "*c"]:
-    """The scalar product of a motion with a force: the power of the force on that velocity (eq. 2.12).
+    """Returns the scalar product of a motion and a force: the power of the force at that velocity (eq. 2.12).
 
     >>> velocity, wrench = jnp.array([0.0, 0.0, 2.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 3.0, 1.0, 0.0, 0.0])
     >>> print(rbd.spatial.power(velocity, wrench))
@@ -93,7 +93,7 @@ def power(motion: Float[Array, "*a d"], force: Float[Array, "*b d"]) -> Float[Ar
 
 
 def classical_acceleration(v: Float[Array, "*a d"], a: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """`[ω̇; r̈]` of the body point at O, from its spatial velocity and spatial acceleration (eq. 2.50).
+    """Returns `[ω̇; r̈]` of the body point at O, from its spatial velocity and spatial acceleration (eq. 2.50).
 
     >>> v = jnp.array([0.0, 0.0, 2.0, 0.0, 1.0, 0.0])
     >>> print(rbd.spatial.classical_acceleration(v, jnp.zeros(6)))  # a steady spin: O accelerates towards the axis
@@ -103,7 +103,7 @@ def classical_acceleration(v: Float[Array, "*a d"], a: Float[Array, "*b d"]) -> 
 
 
 def spatial_acceleration(v: Float[Array, "*a d"], classical: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """The spatial acceleration `[ω̇; r̈ - ω × ṙ]`, from spatial velocity and `[ω̇; r̈]` (eq. 2.48).
+    """Returns the spatial acceleration `[ω̇; r̈ - ω × ṙ]`, from spatial velocity and `[ω̇; r̈]` (eq. 2.48).
 
     >>> v = jnp.array([0.0, 0.0, 2.0, 0.0, 1.0, 0.0])  # O moves on a circle of radius 0.5, towards whose centre it accelerates
     >>> print(rbd.spatial.spatial_acceleration(v, jnp.array([0.0, 0.0, 0.0, -2.0, 0.0, 0.0])))
@@ -121,9 +121,9 @@ def _centripetal(v):
 class Screw(eqx.Module):
     """A motion as a turn about an axis in space and a slide along it (eq. 2.10).
 
-    `point` is the point of the axis nearest the origin, `direction` a unit vector, `magnitude` the length of the
-    angular part (of the linear part for a pure slide) and `pitch` the slide for each radian of turn. A pure slide has
-    an infinite pitch and no axis of its own: its `point` is the origin. The zero vector has the direction zero.
+    `point` is the point of the axis nearest the origin and `direction` a unit vector. `magnitude` is the length of the angular
+    part, or of the linear part for a pure slide. `pitch` is the slide per radian of turn. A pure slide has an infinite pitch and
+    no definite axis: its `point` is the origin. The zero vector has the direction zero.
 
     >>> screw = rbd.spatial.Screw.of_motion(jnp.array([0.0, 0.0, 2.0, 0.0, -2.0, 1.0]))
     >>> print(screw.point, screw.direction, screw.pitch, screw.magnitude)
@@ -137,7 +137,7 @@ class Screw(eqx.Module):
 
     @staticmethod
     def of_motion(motion: Float[Array, "*batch 6"]) -> "Screw":
-        """The screw of a motion vector. For a force vector (a wrench) see `of_force`."""
+        """Returns the screw of a motion vector. For a force vector (a wrench) see `of_force`."""
         angular, linear = motion[..., :3], motion[..., 3:]
         turn, slide = dot(angular, angular), dot(linear, linear)
         turns, slides = turn > 0, slide > 0
@@ -152,15 +152,15 @@ class Screw(eqx.Module):
 
     @staticmethod
     def of_force(force: Float[Array, "*batch 6"]) -> "Screw":
-        """The screw of a force vector: its line of action, and the couple for each newton as the pitch."""
+        """Returns the screw of a force vector: its line of action, with the couple per newton as the pitch."""
         return Screw.of_motion(jnp.concatenate([force[..., 3:], force[..., :3]], axis=-1))
 
 
-# Vectors and inertias about another point, the axes unchanged.
+# Vectors and inertias about another point, with the same axes.
 
 
 def moment_shift(force: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float[Array, "*c d"]:
-    """A force vector given for the origin, for the point at `by` instead: `n - by × f`.
+    """Converts a force vector about the origin to one about the point `by`: `n - by × f`.
 
     >>> weight = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, -9.81])
     >>> print(rbd.spatial.moment_shift(weight, jnp.array([1.0, 0.0, 0.0])))
@@ -171,7 +171,7 @@ def moment_shift(force: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float
 
 
 def motion_shift(motion: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float[Array, "*c d"]:
-    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`.
+    """Converts a motion vector for the origin to one for the point `by`: `v - by × ω`.
 
     >>> spin = jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     >>> print(rbd.spatial.motion_shift(spin, jnp.array([1.0, 0.0, 0.0])))  # a point beside the axis moves
@@ -182,7 +182,7 @@ def motion_shift(motion: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Floa
 
 
 def inertia_shift(inertia: Float[Array, "d d"], by: Float[Array, "k"]) -> Float[Array, "d d"]:
-    """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn.
+    """Converts an articulated-body inertia about the point `by` to one about the origin: table A.4, without a turn.
 
     >>> ball = rbd.Inertia.from_mass_com(2.0, (0.0, 0.0, 0.0), jnp.eye(3)).matrix
     >>> print(jnp.diag(rbd.spatial.inertia_shift(ball, jnp.array([1.0, 0.0, 0.0]))))

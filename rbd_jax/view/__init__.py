@@ -1,14 +1,14 @@
-"""Models and their motion to be seen. The package is itself the function `view`: `rbd.view(model, trajectory)`.
+"""Visualization of models and trajectories. The package is also the function `view`: `rbd.view(model, trajectory)`.
 
-- `view`: a model in the browser: its motion, configurations put together by hand, a simulation that is pulled at
-- `Viewer`: what it returns
-- `plot_model`: a model in one configuration
-- `plot_trajectory`: how a model moved, its coordinates and its energy
-- `plot_excitation`: a motion that was designed to identify a model, between its limits
-- `plot_solution`: a motion that was optimized, between its bounds
-- `plot_learning`: how a policy was learned
-- `Player`: such a page, which shows itself in a notebook
-- `Camera`: from where a model is seen
+- `view`: shows a model in the browser: its motion, poses set by hand, or an interactive simulation
+- `Viewer`: the result of `view`
+- `plot_model`: draws a model in one configuration
+- `plot_trajectory`: draws poses, coordinates and energy of a trajectory
+- `plot_excitation`: draws an excitation motion for system identification, between its limits
+- `plot_solution`: draws an optimized motion, between its bounds
+- `plot_learning`: draws the learning curves of a policy
+- `Player`: a page that plays a motion, also in a notebook
+- `Camera`: the viewpoint of a picture
 """
 
 __all__ = [
@@ -38,7 +38,7 @@ from .viewer import Viewer as Viewer, view as view
 make_callable(__name__, view)
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`; access through this package is deprecated.
 __getattr__ = at_the_top(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""From where a model is seen: a camera by its angles, and where it stands so that a motion is in the picture."""
+"""Cameras: the viewing angles, and the position from which a motion fits into the picture."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-#: How much of the height and width of a picture a motion fills.
+#: The share of the height and width of a picture that a motion fills.
 FILLED = 0.9
 
 
 @dataclass(frozen=True)
 class Camera:
-    """From where a model is seen, in degrees and metres.
+    """The viewpoint of a picture, in degrees and meters.
 
-    - `azimuth`: the direction of the camera around the vertical, 0 from along +x, 90 from along +y.
-    - `elevation`: how high above the horizon it is, from -90 to 90.
-    - `distance`: from what it looks at; by default so that all of the motion is in the picture.
-    - `look_at`: the point in the world that it looks at; by default the middle of the motion. Where it follows a body, the
-      point relative to that.
-    - `field_of_view`: the vertical angle of the picture.
+    - `azimuth`: the direction of the camera around the vertical: 0 along +x, 90 along +y.
+    - `elevation`: the angle of the camera above the horizon, from -90 to 90.
+    - `distance`: the distance to `look_at`; by default large enough for the complete motion.
+    - `look_at`: the target point in the world; by default the middle of the motion. If the camera follows a body, the point is
+      relative to that body.
+    - `field_of_view`: the vertical angle of view.
 
     >>> print(rbd.view.Camera(azimuth=90, elevation=30).axes)  # to the right, up, and towards the camera
     [[-1.     0.     0.   ]
@@ -52,19 +52,19 @@ class Camera:
                 given = np.nan
             if not (np.isfinite(given) and low <= given <= high) or (name == "distance" and given == 0):
                 unit = "m, greater than 0" if name == "distance" else f"degrees, from {low:g} to {high:g}"
-                raise ValueError(f"Camera: {name} is {value!r}; it is a number of {unit}")
+                raise ValueError(f"Camera: {name} is {value!r}; it must be a number of {unit}")
             object.__setattr__(self, name, given)
         if self.look_at is not None:
             point = np.asarray(self.look_at, float) if np.size(self.look_at) == 3 else np.full(3, np.nan)
             if point.shape != (3,) or not np.isfinite(point).all():
                 raise ValueError(
-                    f"Camera: look_at is {self.look_at!r}; it is a point of three numbers, or None"
+                    f"Camera: look_at is {self.look_at!r}; it must be a point of three numbers, or None"
                 )
             object.__setattr__(self, "look_at", tuple(point.tolist()))
 
     @property
     def axes(self) -> np.ndarray:
-        """Rows: to the right, up in the picture, and towards the camera."""
+        """The axes of the camera as rows: to the right, up in the picture, and towards the camera."""
         around, above = np.radians(self.azimuth), np.radians(self.elevation)
         back = np.array([np.cos(above) * np.cos(around), np.cos(above) * np.sin(around), np.sin(above)])
         right = np.array([-np.sin(around), np.cos(around), 0.0])
@@ -72,11 +72,11 @@ class Camera:
 
 
 class Eye(NamedTuple):
-    """A camera at a place, in a world with z up.
+    """A camera at a position, in a world with z up.
 
-    - `point`: where it is; `target`: what it looks at.
+    - `point`: its position; `target`: the point in the middle of the picture.
     - `axes`: as `Camera.axes`.
-    - `focal`: how far away a picture is of which half the height is 1.
+    - `focal`: focal length for a picture with half height 1.
     """
 
     point: np.ndarray
@@ -88,18 +88,18 @@ class Eye(NamedTuple):
         return self._replace(point=self.point + by, target=self.target + by)
 
     def seen(self, points: np.ndarray) -> np.ndarray:
-        """Points (..., 3) in the frame of the camera: to the right, up, and how far ahead."""
+        """Returns points (..., 3) in the camera frame: to the right, up, and ahead."""
         return (points - self.point) @ (self.axes * np.array([[1.0], [1.0], [-1.0]])).T
 
     def on_screen(self, points: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-        """Where points (..., 3) are in a picture of (width, height), in pixels from its top left: (..., 2)."""
+        """Returns the positions (..., 2) of points (..., 3) in a picture of size (width, height), in pixels from the top left."""
         x, y, ahead = np.moveaxis(self.seen(points), -1, 0)
         scale = self.focal * size[1] / 2 / np.where(ahead > 0, ahead, np.nan)
         return np.stack([size[0] / 2 + scale * x, size[1] / 2 - scale * y], axis=-1)
 
 
 def given_camera(function: str, camera: Camera | Mapping[str, Any] | None) -> Camera:
-    """What was given as a camera: one, or its numbers by their names."""
+    """Returns the camera from a `Camera`, a mapping of its attributes, or None for the default."""
     if camera is None or isinstance(camera, Camera):
         return camera or Camera()
     known = [field.name for field in fields(Camera)]
@@ -107,16 +107,20 @@ def given_camera(function: str, camera: Camera | Mapping[str, Any] | None) -> Ca
         unknown = [name for name in camera if name not in known]
         if not unknown:
             return Camera(**camera)
-        raise ValueError(f"{function}: camera has {unknown[0]!r}; it has {', '.join(known)}")
+        raise ValueError(f"{function}: camera has no attribute {unknown[0]!r}; its attributes are {', '.join(known)}")
     raise TypeError(
-        f"{function}: camera is a {type(camera).__name__}; it takes rbd.view.Camera(azimuth=..., ...), or None"
+        f"{function}: camera is a {type(camera).__name__}; it must be rbd.view.Camera(azimuth=..., ...), or None"
     )
 
 
 def placed(camera: Camera, points: np.ndarray, aspect: float, up: np.ndarray) -> Eye:
-    """The camera where points (n, 3) are all in a picture of an aspect (width by height), or where it was told to be.
+    """Returns the camera at the given distance and target, or by default at a position where all points are in the picture.
 
-    - `up`: the rotation that takes the world to one with z up, where the points are already.
+    Args:
+      camera: The camera.
+      points: The points to show, shape (n, 3), in a world with z up.
+      aspect: Width by height of the picture.
+      up: The rotation that takes the world to one with z up.
     """
     axes = camera.axes
     focal = 1 / np.tan(np.radians(camera.field_of_view) / 2)
@@ -128,10 +132,10 @@ def placed(camera: Camera, points: np.ndarray, aspect: float, up: np.ndarray) ->
     distance = camera.distance
     for _ in range(4):
         across, toward = np.split((points - middle) @ axes.T, [2], axis=1)
-        # How far away the camera must be for each side of the picture: right and up, left and down.
+        # The distance that each side of the picture requires: right and up, left and down.
         one, other = ((toward + side * across / tangents).max(axis=0) for side in (1, -1))
         if camera.distance is None:
             distance = max(float(one.max()), float(other.max()), 1.1 * float(toward.max()), 1e-6)
-        if camera.look_at is None:  # as much room on one side as on the other
+        if camera.look_at is None:  # equal margins on opposite sides
             middle = middle + (one - other) / 2 * tangents @ axes[:2]
     return Eye(middle + distance * axes[2], middle, axes, focal)

@@ -1,7 +1,7 @@
-"""Curves over time: positions, velocities, torques, energies, contact forces, phase portraits, batches, sensors.
+"""Plots over time: positions, velocities, torques, energies, contact forces, phase portraits, batches, sensors.
 
-Each is `(model, trajectory, *, joints=None, sample=0, axes=None)`. What has one unit shares a panel: angles, lengths and
-quaternions have panels of their own.
+Each function is `(model, trajectory, *, joints=None, sample=0, axes=None)`. Curves with equal units share a panel: angles,
+lengths and quaternions have separate panels.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .pushes import has_pushes
 from .recording import Samples, padded
 
 
-#: So many curves are drawn in a panel where nobody chose, so many panels in a figure, and so many of them side by side.
+#: Maximum number of curves in a panel without a choice of joints, of panels in a figure, and of panels side by side.
 CURVES, PANELS, ACROSS = 8, 12, 3
 
-#: Of so many samples the energy is worked out.
+#: Maximum number of samples whose energy is computed.
 SAMPLES = 256
 
 #: The width and the height of a panel, in inches.
 PANEL = (4.4, 3.0)
 
-#: Which shares of a batch are between the edges of the bands around its median.
+#: The percentiles of a batch at the edges of the bands around its median.
 BANDS = ((5, 95), (25, 75))
 
 
 class Curve(NamedTuple):
-    """A number over time, and its bounds, infinite where there are none.
+    """A quantity over time, and its bounds, infinite without a bound.
 
-    - `steps`: whether it is held from one time to the next; there is then a time more than numbers.
+    - `steps`: whether each value holds until the next time; then there is one more time than values.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Curve(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A number of q or of v: its joint, its place, what to call it, and which of two `UNITS` it has; None of quaternions."""
+    """An entry of q or of v: its joint, index, label, and the index of its unit in `UNITS`; None for quaternions."""
 
     joint: str
     place: int
@@ -66,11 +66,11 @@ class Column(NamedTuple):
     unit: int | None
 
 
-# What there is to draw.
+# Data.
 
 
 class Run:
-    """One sample of a trajectory, in the coordinates of joints, up to where it failed."""
+    """One sample of a trajectory, in joint coordinates, up to its failure."""
 
     def __init__(
         self, function: str, model: Simulated, trajectory: Trajectory, joints: Any, sample: SupportsIndex
@@ -92,23 +92,23 @@ class Run:
 
     @property
     def failure(self) -> tuple[float, str] | None:
-        """When and how it failed."""
+        """The time and the cause of its failure."""
         text = self.samples.failure(self.sample)
         return None if text is None else (float(self.t[-1]) if len(self.t) else 0.0, text)
 
     @property
     def span(self) -> tuple[float, float]:
-        """From when to when the trajectory is, or was to be."""
+        """The start and the end of the trajectory, including failed rows."""
         t = self.samples.t[self.sample]
         t = t[np.isfinite(t)]
         return (float(t.min()), float(t.max())) if len(t) else (0.0, 1.0)
 
     def steps(self) -> Trajectory:
-        """The trajectory whose steps start in the rows of the sample."""
+        """Returns the trajectory whose steps start in the rows of the sample."""
         return self.samples.steps(self.sample, self.rows)
 
     def columns(self, of: Literal["q", "v"]) -> list[Column]:
-        """Those of q or of v that belong to the joints."""
+        """Returns the columns of q or of v that belong to the joints."""
         found = q_columns(self.tree) if of == "q" else v_columns(self.tree)
         return found if self.joints is None else [one for one in found if one.joint in self.joints]
 
@@ -131,7 +131,7 @@ class Run:
         return self._of_dofs(self.t, self.v, self.tree.velocity_limit, "v")
 
     def torques(self) -> list[Curve]:
-        """What drives the joints over each step; of reduced models what acts along their variables."""
+        """Returns the generalized forces that drive the joints over each step; for reduced models, along their variables."""
         if not len(self.rows) or not self.model.nv:
             return []
         steps = self.steps()
@@ -168,7 +168,7 @@ class Run:
         return [Curve(name, self.t, values, unit="J") for name, values in parts]
 
     def contact_forces(self) -> list[Curve]:
-        """The normal force between each two shapes that touch, the sum of its points."""
+        """Returns the normal force between each pair of shapes in contact, summed over its contact points."""
         if not len(self.rows) or not has_pushes(self.model):
             return []
         found = self.steps().contacts(self.tree)
@@ -184,14 +184,14 @@ class Run:
         return [curve for curve in curves if np.any(curve.values != 0)] or curves[:1]
 
     def _touches(self, shape: str) -> bool:
-        """Whether a shape is on a body that one of the joints moves by itself."""
+        """Returns whether a shape is on the child body of one of the joints."""
         assert self.joints is not None
         bodies = {one.name: one.body for one in self.tree.shapes if isinstance(one, Shape)}
         of = dict(zip(self.tree.body_names, self.tree.joint_names))
         return of.get(bodies[shape]) in self.joints
 
     def sensors(self) -> list[list[Curve]]:
-        """What each of the sensors reads."""
+        """Returns the readings of each sensor."""
         if not len(self.rows) or not isinstance(self.model, Model) or not self.tree.sensors:
             return []
         readings = sense_along(self.tree, self.steps(), dt=_timestep(self.tree, self.t))
@@ -204,7 +204,7 @@ class Run:
 
 
 def in_joints(model: Simulated, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Configurations and velocities (n, nq), (n, nv) of a model or a reduced one, in the coordinates of its joints."""
+    """Returns configurations (n, nq) and velocities (n, nv) of a model or a reduced model in joint coordinates."""
     if not isinstance(model, ReducedModel):
         return np.asarray(q, float), np.asarray(v, float)
     count = len(q)
@@ -225,7 +225,7 @@ def _closed(model: ReducedModel, y, rate):
 
 
 def energies_of(tree: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Kinetic and potential energies of states (n, ...): (n, 2)."""
+    """Returns kinetic and potential energies of states (n, ...), shape (n, 2)."""
     count = len(t)
     if not count:
         return np.zeros((0, 2))
@@ -243,7 +243,7 @@ def _timestep(tree: Model, t: np.ndarray) -> float:
 
 
 def q_columns(tree: Model) -> list[Column]:
-    """The numbers of a configuration, by joint; those of mimic joints are their leaders'."""
+    """Returns the entries of a configuration, by joint, without mimic joints."""
     found = []
     for body, joint, one in _moving(tree):
         places = np.arange(tree.nq)[tree.q_slice(body)]
@@ -260,7 +260,7 @@ def q_columns(tree: Model) -> list[Column]:
 
 
 def v_columns(tree: Model) -> list[Column]:
-    """The degrees of freedom, by joint."""
+    """Returns the degrees of freedom, by joint."""
     found = []
     for body, joint, one in _moving(tree):
         places = np.arange(tree.nv)[tree.v_slice(body)]
@@ -289,14 +289,14 @@ def _turning_rates(joint: Joint):
 
 
 def _turning(joint) -> list[bool]:
-    """Whether each degree of freedom of a joint turns."""
+    """Returns for each degree of freedom of a joint whether it is a rotation."""
     subspace = np.asarray(_subspace(joint))
     angular = subspace[: 3 if len(subspace) == 6 else 1]
     return (np.abs(angular).max(axis=0) > 1e-9).tolist()
 
 
 def _embedded(joint, size: int) -> tuple[list[int | None], list[str]]:
-    """Units and names of the numbers of a configuration that has more of them than degrees of freedom."""
+    """Returns units and labels of the entries of a joint's configuration if it has more entries than degrees of freedom."""
     quaternion = set(range(size)[joint.quaternion]) if joint.quaternion is not None else set()
     turned = np.abs(np.asarray(_turning_rates(joint))).reshape(-1, size).max(axis=0) > 1e-9
     units: list[int | None] = [None if i in quaternion else int(not turned[i]) for i in range(size)]
@@ -313,7 +313,7 @@ def _unit(of: str, column: Column) -> str:
 
 
 def _joints(function: str, tree: Model, joints: Any) -> set[str] | None:
-    """The names of joints that were chosen by name or number; None for all."""
+    """Returns the names of joints chosen by name or number; None for all."""
     if joints is None:
         return None
     chosen = [joints] if isinstance(joints, (str, int, np.integer)) else list(joints)
@@ -324,17 +324,18 @@ def _joints(function: str, tree: Model, joints: Any) -> set[str] | None:
         name = tree.joint_names[joint] if isinstance(joint, (int, np.integer)) else joint
         tree.v_slice(
             name
-        )  # an error that suggests names where there is none of that name, or one that mimics
+        )  # raises an error with suggestions for an unknown name or a mimic joint
         body = tree.joint_names.index(name) if name in tree.joint_names else tree.body_index(name)
         found.add(tree.joint_names[body])
     return found
 
 
-# How it is drawn.
+# Panels.
 
 
 class Panel(NamedTuple):
-    """Axes to be: what they are of, and a function that draws into them, without that they say why nothing is."""
+    """A panel of a figure: its title, and a function that draws into its axes; without a function, it shows the text `missing`.
+    """
 
     title: str
     draw: Callable[[Any], None] | None
@@ -343,15 +344,15 @@ class Panel(NamedTuple):
 
 
 def drawn(run: Run, panels: Sequence[Panel], axes: Any):
-    """A new figure of panels; or, where axes are given, those, one for each panel."""
+    """Returns a new figure of the panels, or draws them into the given axes, one for each panel."""
     panels = list(panels)[:PANELS]
     if axes is not None:
         given = np.ravel(np.asarray(axes, dtype=object)).tolist()
         if len(given) != len(panels):
             titles = ", ".join(panel.title for panel in panels)
             raise ValueError(
-                f"{run.function}: axes is {len(given)} Axes; there are {len(panels)} panels ({titles}): give as many, or choose "
-                "joints"
+                f"{run.function}: axes is {len(given)} Axes; there are {len(panels)} panels ({titles}): pass one for each, or "
+                "choose joints"
             )
         draw_panels(run, panels, given)
         return axes
@@ -369,7 +370,7 @@ def heading(run: Run) -> str:
 
 
 def grid(figure, count: int, across: int) -> list:
-    """So many axes in a figure, row by row."""
+    """Returns `count` axes in a figure, row by row."""
     found = figure.subplots(-(-count // across), across, squeeze=False).ravel().tolist()
     for axes in found[count:]:
         axes.set_visible(False)
@@ -398,7 +399,7 @@ def draw_panels(run: Run, panels: Sequence[Panel], all_axes: Sequence) -> None:
 
 
 def by_unit(run: Run, what: str, curves: Sequence[Curve], missing: str) -> list[Panel]:
-    """A panel for each unit, with the curves that change most where nobody chose."""
+    """Returns a panel for each unit; without a choice of joints, it shows the curves that change most."""
     panels = []
     for unit in dict.fromkeys(curve.unit for curve in curves):
         group = [curve for curve in curves if curve.unit == unit]
@@ -410,7 +411,7 @@ def by_unit(run: Run, what: str, curves: Sequence[Curve], missing: str) -> list[
 
 
 def lively(curves: Sequence[Curve], most: int) -> list[Curve]:
-    """Those that change most, in their order."""
+    """Returns the curves that change most, in their original order."""
     ranges = [
         np.ptp(curve.values) if len(curve.values) and np.isfinite(curve.values).all() else 0
         for curve in curves
@@ -429,7 +430,7 @@ def color_of(number: int) -> str:
 
 
 def bounds_near(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Between which values bounds are near the curves: farther ones would make these flat."""
+    """Returns the range within which bounds are drawn; bounds farther away would flatten the curves."""
     values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in curves] or [np.zeros(0)])
     low, high = values.min(initial=0), values.max(initial=0)
     room = max(high - low, 1e-9)
@@ -439,7 +440,7 @@ def bounds_near(curves: Sequence[Curve]) -> tuple[float, float]:
 def draw_curve(
     axes, curve: Curve, color: str, label: str | None, near: tuple[float, float] | None = None
 ) -> None:
-    """A curve and its bounds; the axis is the curve's where these are far away."""
+    """Draws a curve and its bounds; distant bounds are omitted."""
     values = np.where(np.isfinite(curve.values), curve.values, np.nan)
     if curve.steps:
         axes.stairs(values, curve.t, baseline=None, color=color, label=label, linewidth=1.4)
@@ -462,15 +463,17 @@ def positions(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw the positions of joints over time, with their limits (dotted).
+    """Draws the positions of joints over time, with their limits (dotted).
 
-    **Arguments**
+    Args:
+      model: The simulated model.
+      trajectory: Its trajectory, of one sample or with batch axes.
+      joints: Names or numbers of the joints to show; by default those that move most.
+      sample: The sample to show, counted over all batch axes.
+      axes: Matplotlib axes to draw into, one for each panel; there is a panel for each unit.
 
-    - `joints`: names or numbers of those to show; by default those that move most.
-    - `sample`: of a batch, the one to show, counted through all batch axes.
-    - `axes`: matplotlib's, to draw into: as many as there are panels, one for each unit.
-
-    **Returns** the axes, if they were given, or a new matplotlib Figure.
+    Returns:
+      The given axes, or a new matplotlib Figure.
 
     >>> model = rbd.load("arm7")
     >>> path = rbd.rollout(model, rbd.State(rbd.neutral(model), jnp.ones(model.nv)), dt=0.01, steps=20)
@@ -489,9 +492,9 @@ def velocities(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw the velocities of joints over time, with their limits (dotted).
+    """Draws the velocities of joints over time, with their limits (dotted).
 
-    Arguments and what is returned are those of `positions`.
+    Arguments and result are those of `positions`.
 
     >>> model = rbd.load("pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.ones(1), jnp.zeros(1)), dt=0.01, steps=20)
@@ -510,9 +513,9 @@ def torques(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw the generalized forces that drive the joints, `tau` and those of actuators, within their limits (dotted).
+    """Draws the generalized forces that drive the joints, from `tau` and actuators, with their limits (dotted).
 
-    Arguments and what is returned are those of `positions`. Of a `ReducedModel` they are along its variables.
+    Arguments and result are those of `positions`. For a `ReducedModel`, the forces act along its variables.
 
     >>> model = rbd.load("pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.ones(1), jnp.zeros(1)), lambda t, state: -state.v, dt=0.01, steps=20)
@@ -524,7 +527,7 @@ def torques(
 
 
 def torque_panels(run: Run) -> list[Panel]:
-    """A panel for torques and one for forces; where nobody chose, without the one in which nothing acts."""
+    """Returns a panel for torques and one for forces; without a choice of joints, panels with only zeros are omitted."""
     curves = run.torques()
     if run.joints is None:
         acting = {curve.unit for curve in curves if np.any(curve.values != 0)}
@@ -544,9 +547,9 @@ def energies(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw the kinetic energy, the potential energy with that of springs at joints, and their sum over time.
+    """Draws the kinetic energy, the potential energy including joint springs, and their sum over time.
 
-    Arguments and what is returned are those of `positions`; energies are those of the whole model, whatever the joints.
+    Arguments and result are those of `positions`; energies are those of the complete model for any choice of joints.
 
     >>> model = rbd.load("pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.ones(1), jnp.zeros(1)), dt=0.01, steps=20)
@@ -565,9 +568,9 @@ def contact_forces(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw the normal forces between shapes that touch over time, a curve for each two of them.
+    """Draws the normal forces between shapes in contact over time, one curve for each pair.
 
-    Arguments and what is returned are those of `positions`; of joints, what touches a body that one of them carries.
+    Arguments and result are those of `positions`; with `joints`, only contacts of the bodies that these joints carry are shown.
 
     >>> model = rbd.load("quadruped")
     >>> rbd.plot.contact_forces(model, rbd.rollout(model, rbd.State(rbd.neutral(model), jnp.zeros(model.nv)), dt=1e-3, steps=2))
@@ -587,9 +590,9 @@ def phase(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw phase portraits, velocity over position, of joints that have as many numbers of position as degrees of freedom.
+    """Draws phase portraits, velocity over position, of joints with as many position coordinates as degrees of freedom.
 
-    A panel for each of them; a dot is where the motion starts. Arguments and what is returned are those of `positions`.
+    There is one panel for each coordinate; a dot marks the start of the motion. Arguments and result are those of `positions`.
 
     >>> model = rbd.load("pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.ones(1), jnp.zeros(1)), dt=0.01, steps=20)
@@ -625,7 +628,7 @@ def phase(
 
 
 def _pairs(run: Run):
-    """Positions, and the places and units of the velocities that are their rates."""
+    """Yields positions, and the indices and units of the velocities that are their rates."""
     places = {one.label: one for one in run.columns("v")}
     for curve in run.positions():
         if curve.name in places and curve.unit != "quaternion":
@@ -643,12 +646,18 @@ def fan(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw how a batch spreads: of each number its median, between which values half and nine tenths of it are, and one sample.
+    """Draws the spread of a batch: for each coordinate its median, the 25–75 % and 5–95 % bands, and one sample.
 
-    A panel for each; samples that have failed are left out from there on. Arguments and what is returned are those of
-    `positions`.
+    There is one panel for each coordinate; failed samples are omitted after their failure. Other arguments and the result are
+    those of `positions`.
 
-    - `of`: positions, or velocities.
+    Args:
+      model: The simulated model.
+      trajectory: Its trajectory, with batch axes.
+      of: "position" or "velocity".
+      joints: As for `positions`.
+      sample: As for `positions`.
+      axes: As for `positions`.
 
     >>> model, key = rbd.load("double_pendulum"), jax.random.key(0)
     >>> states = rbd.State(jax.random.normal(key, (32, 2)), jnp.zeros((32, 2)))
@@ -657,7 +666,7 @@ def fan(
     2
     """
     if of not in ("position", "velocity"):
-        raise ValueError(f"rbd.plot.fan: of is {of!r}; it is 'position' or 'velocity'")
+        raise ValueError(f"rbd.plot.fan: of is {of!r}; it must be 'position' or 'velocity'")
     run = Run("rbd.plot.fan", model, trajectory, joints, sample)
     samples = run.samples
     count = samples.samples * samples.rows
@@ -685,7 +694,7 @@ def fan(
 
 
 def draw_fan(axes, t: np.ndarray, rows: np.ndarray, curve: Curve | None, color: str = COLORS[0]) -> None:
-    """The median of rows (samples, times), and bands around it; a curve over it, if it is given."""
+    """Draws the median of rows (samples, times), bands around it, and a curve on top if one is given."""
     rows = np.where(np.isfinite(rows), rows, np.nan)
     seen = np.isfinite(rows).any(axis=0) & np.isfinite(t)
     edges = [np.zeros(0) if curve is None else curve.values[np.isfinite(curve.values)]]
@@ -706,13 +715,13 @@ def draw_fan(axes, t: np.ndarray, rows: np.ndarray, curve: Curve | None, color: 
     if curve is not None:
         draw_curve(axes, curve, COLORS[1], "this sample" if len(rows) > 1 else None)
     edges = np.concatenate(edges)
-    if len(edges) and np.ptp(edges) > 0:  # what few samples do for a moment makes nothing else flat
+    if len(edges) and np.ptp(edges) > 0:  # brief outliers of few samples do not set the scale
         room = 0.15 * np.ptp(edges)
         axes.set_ylim(edges.min() - room, edges.max() + room)
 
 
 def energy_change_panel(run: Run) -> Panel:
-    """How the energy changes from its first value: of the batch its spread, and the one sample."""
+    """Returns a panel of the change of energy since the first row: the spread of the batch, and one sample."""
     samples, count = run.samples, run.samples.samples
     some = np.unique(np.append(np.linspace(0, count - 1, min(count, SAMPLES)).astype(int), run.sample))
     rows = len(some) * samples.rows
@@ -738,9 +747,9 @@ def sensors(
     sample: SupportsIndex = 0,
     axes: Any = None,
 ):
-    """Draw what the sensors of a model read over time, a panel for each, the first of many.
+    """Draws the sensor readings of a model over time, one panel for each sensor, up to the maximum number of panels.
 
-    Arguments and what is returned are those of `positions`; all sensors are shown, whatever the joints.
+    Arguments and result are those of `positions`; all sensors are shown for any choice of joints.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointPosition("angle", "elbow"))
     >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5, 1.0]), jnp.zeros(2)), dt=0.01, steps=20)

@@ -1,4 +1,4 @@
-"""A scene on a server of viser: a node for each body, with all that is fixed to it, so that a frame sends poses alone."""
+"""A scene on a viser server: one node for each body with everything fixed to it, so that a frame transmits only poses."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     import viser
 
 
-#: Colours of what is no body: the centre of mass, contacts, reactions, and the lines of the ground.
+#: Colors of the center of mass, contacts, reactions, and the lines of the ground.
 MASS, CONTACT, REACTION, LINES = (230, 159, 0), (213, 94, 0), (0, 114, 178), (176, 182, 190)
 
-#: So many triangles are drawn, if meshes have more than that: more where bodies are large, and of none fewer than a few. It is
-#: what a browser without a GPU draws thirty times a second.
+#: Maximum number of triangles, shared among bodies by their size, and the minimum number for a body. A browser without a GPU
+#: draws this number at 30 frames per second.
 TRIANGLES, FEW = 8_000, 60
 
-#: How opaque ghosts are, of what the model is.
+#: Opacity of ghosts, relative to the model.
 GHOST = 0.3
 
 
 class Drawing:
-    """What of a scene is on a server.
+    """The nodes of a scene on a server.
 
-    - `bodies`: a node for each body of the model, which its pose moves.
-    - `meshes`: what can be taken hold of: nodes of triangles, each with the number of its body.
-    - `setting`: which way is up, and where the ground is under a model that brings none.
+    - `bodies`: a node for each body of the model; its pose moves the body.
+    - `meshes`: the nodes that the user can drag: meshes, each with the index of its body.
+    - `setting`: the up direction, and the height of the ground for a model without its own ground.
     """
 
     def __init__(self, server: viser.ViserServer, scene: Scene, sites: Sequence[Mark], setting: Setting):
@@ -91,7 +91,7 @@ class Drawing:
         self._light(fine=False)
 
     def _add_shapes(self, fine: bool) -> None:
-        """What bodies look like; unless it is to be fine, with no more triangles than are drawn quickly."""
+        """Adds the shapes of bodies; unless `fine`, with a reduced number of triangles."""
         for node in self._shapes:
             node.remove()
         self._shapes, self.meshes = [], []
@@ -114,7 +114,7 @@ class Drawing:
                 self.meshes.append((body, node))
 
     def _grid(self, path: str, surface: Surface) -> Any:
-        """A plane without end, as lines: to shade all of it takes longer than all of a robot."""
+        """Adds an unbounded plane as lines; shading it would take longer than shading a complete robot."""
         corners = surface.vertices[surface.faces[0]]
         normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
         normal /= np.linalg.norm(normal)
@@ -147,15 +147,15 @@ class Drawing:
             visible=False,
         )
 
-    # What changes from frame to frame.
+    # Updates for each frame.
 
     def move(self, poses: Poses) -> None:
-        """The bodies where they are in the first of the poses."""
+        """Moves the bodies to the first of the poses."""
         for node, position, turned in zip(self.bodies, poses.position[0], poses.quaternion[0], strict=True):
             node.position, node.wxyz = position, turned
 
     def ghosts(self, count: int) -> None:
-        """So many more of the model, translucent."""
+        """Adds `count` translucent copies of the model, in place of earlier ones."""
         for _, node in self._ghosts:
             node.remove()
         self._ghosts = []
@@ -178,7 +178,7 @@ class Drawing:
             self._ghosts.append((body, node))
 
     def move_ghosts(self, poses: Sequence[Poses]) -> None:
-        """The ghosts where they are in the first of the poses of each, or, without any, out of sight."""
+        """Moves each ghost to the first of its poses; without any poses, hides the ghosts."""
         for _, node in self._ghosts:
             node.visible = len(poses) > 0
         if not self._ghosts or not poses:
@@ -190,7 +190,7 @@ class Drawing:
             node.batched_wxyzs = turned[:, body].astype(np.float32)
 
     def mass(self, position: np.ndarray | None) -> None:
-        """The centre of mass, and where it is above the ground; or none."""
+        """Shows the center of mass and its projection onto the ground; None hides both."""
         self._mass.visible = position is not None
         self._below.visible = position is not None and self._bottom is not None
         if position is not None:
@@ -200,28 +200,28 @@ class Drawing:
             self._below.position = position + (self._bottom - vertical @ position) * vertical
 
     def contacts(self, arrows: Arrows | None, scale: float) -> None:
-        """Where shapes touch, and the forces there, of so many m a newton; or none."""
+        """Shows contact points and forces, with `scale` in m/N; None hides them."""
         _point(self._contacts, arrows, scale)
         self._touching.visible = arrows is not None and len(arrows.points) > 0
         if arrows is not None and len(arrows.points):
             self._touching.points = arrows.points.astype(np.float32)
 
     def reactions(self, arrows: Arrows | None, scale: float) -> None:
-        """Forces in joints, of so many m a newton, or none."""
+        """Shows joint forces, with `scale` in m/N; None hides them."""
         _point(self._reactions, arrows, scale)
 
     def mark(self, words: str | None, position: np.ndarray) -> None:
-        """Words at a place, or none."""
+        """Shows a label at a position; None hides it."""
         self._mark.visible = words is not None
         if words is not None:
             self._mark.text, self._mark.position = words, position
 
     @property
     def invents_ground(self) -> bool:
-        """Whether there is ground that the model does not bring."""
+        """True if the ground is not part of the model."""
         return self._ground is not None
 
-    # What is chosen.
+    # Display options.
 
     def show(self, shapes: bool, frames: bool, sites: bool, ground: bool) -> None:
         for node in self._shapes:
@@ -234,7 +234,7 @@ class Drawing:
             self._ground.visible = ground
 
     def fine(self, fine: bool) -> None:
-        """All triangles of meshes, with shadows and light from all around, which takes a GPU; or less."""
+        """Shows all triangles with shadows and environment light, which needs a GPU, or a reduced version."""
         if sum(len(surface.faces) for surface in self.scene.surfaces) > TRIANGLES:
             self._add_shapes(fine)
         self._light(fine)
@@ -257,7 +257,7 @@ class Drawing:
 
 
 def _point(node: Any, arrows: Arrows | None, scale: float) -> None:
-    """Arrows to those that are shown."""
+    """Updates a node of arrows, which omits arrows of zero length."""
     there = None if arrows is None else scale * np.linalg.norm(arrows.vectors, axis=-1) > 1e-9
     node.visible = there is not None and bool(there.any())
     if arrows is not None and node.visible:
@@ -266,7 +266,7 @@ def _point(node: Any, arrows: Arrows | None, scale: float) -> None:
 
 
 def _merged(surfaces: Sequence[Surface]) -> Iterator[tuple[int, int, Surface]]:
-    """The surfaces of each body with those of one colour in one, and a number for each: what a browser draws at once."""
+    """Yields body, number and merged surface for the surfaces of each body with equal color, which a browser draws at once."""
     groups: dict[tuple, list[Surface]] = {}
     for place, surface in enumerate(surfaces):
         alone = place if surface.endless else None
@@ -288,13 +288,13 @@ def _merged(surfaces: Sequence[Surface]) -> Iterator[tuple[int, int, Surface]]:
 
 
 def _shared_out(surfaces: Sequence[Surface], most: int | None) -> Iterator[tuple[int, int, Surface, int]]:
-    """What is drawn at once, as `_merged` has it, each with how many triangles it may have: by its size."""
+    """Yields the merged surfaces, each with its maximum number of triangles in proportion to its size."""
     merged = list(_merged(surfaces))
     counts = np.array([len(surface.faces) for *_, surface in merged], int)
     shares = counts.copy()
     if most is not None and counts.sum() > most:
         sizes = np.array([np.linalg.norm(np.ptp(surface.vertices, axis=0)) + 1e-12 for *_, surface in merged])
-        left = most  # what has few leaves the rest of its share to the others
+        left = most  # surfaces with few triangles leave the rest of their share to the others
         for one in np.argsort(counts / sizes):
             shares[one] = min(counts[one], max(int(left * sizes[one] / sizes.sum()), FEW))
             left, sizes[one] = max(left - shares[one], 0), 0.0
@@ -303,9 +303,9 @@ def _shared_out(surfaces: Sequence[Surface], most: int | None) -> Iterator[tuple
 
 
 def _coarser(surface: Surface, goal: int) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices and faces of a surface, of not many more faces than that, by quadric error metrics.
+    """Returns vertices and faces of a surface, reduced to about `goal` faces by quadric error metrics.
 
-    Not every mesh can be collapsed that far, a drawing with its screws least: of what is left, vertices are merged that are near.
+    Some meshes cannot be collapsed that far, for example CAD drawings with screws. For these, nearby vertices are merged.
     """
     if goal >= len(surface.faces):
         return surface.vertices, surface.faces
@@ -323,7 +323,7 @@ def _coarser(surface: Surface, goal: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _clustered(vertices: np.ndarray, faces: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """A mesh with the vertices within a cell, of so many along its longest side, made one in their middle."""
+    """Returns a mesh whose vertices are merged within each cell; there are `cells` cells along its longest side."""
     low = vertices.min(axis=0)
     width = np.ptp(vertices, axis=0).max() / cells
     _, place, count = np.unique(
@@ -332,19 +332,19 @@ def _clustered(vertices: np.ndarray, faces: np.ndarray, cells: int) -> tuple[np.
     place = place.reshape(-1)
     middle = np.stack([np.bincount(place, x) for x in vertices.T], axis=1) / count[:, None]
     faces = _proper(place[faces])
-    # One face, from whichever corner it begins; the two sides of one are two.
+    # Removes duplicate faces, whose first corner may differ; opposite orientations stay separate.
     turn = np.argmin(faces, axis=1)[:, None] + np.arange(3)
     return middle, np.unique(np.take_along_axis(faces, turn % 3, axis=1), axis=0)
 
 
 def _proper(faces: np.ndarray) -> np.ndarray:
-    """The faces with three corners."""
+    """Returns the faces with three distinct corners."""
     a, b, c = faces.T
     return faces[(a != b) & (b != c) & (c != a)]
 
 
 def paths_of(model: Model) -> dict[int, str]:
-    """The path of the node of each body, -1 for the world."""
+    """Returns the path of the node of each body, -1 for the world."""
     paths: dict[int, str] = {}
     for body, name in enumerate(("world", *model.body_names), start=-1):
         path = f"/model/{_safe(name)}"
@@ -353,5 +353,5 @@ def paths_of(model: Model) -> dict[int, str]:
 
 
 def _safe(name: str) -> str:
-    """A name as a step of a path."""
+    """Returns a name as a component of a path."""
     return re.sub(r"[/\s]+", "_", name) or "_"

@@ -1,4 +1,4 @@
-"""The figure of a motion that was designed: positions, speeds and forces of each joint, between their limits."""
+"""The figure of an excitation motion: positions, velocities and forces of each joint, between their limits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from .._core.figures import COLORS, GREY, dress, new_figure
 from ..identify import Excitation
 
 
-#: So many times of the period are drawn.
+#: Number of times of the period that are drawn.
 TIMES = 600
 
 
 def plot_excitation(excitation: Excitation, path: str | Path) -> None:
-    """Draw one period of a motion that `rbd.identify.excitation` found, into a PNG (or whatever the ending of `path` says).
+    """Draws one period of a motion from `rbd.identify.excitation` into a PNG, or another format by the suffix of `path`.
 
-    Each joint is drawn between its limits as they were kept, -1 and 1, so that joints of all sizes are seen; what has no limit
-    is drawn as a share of its own largest value.
+    Each joint is scaled to its limits, -1 and 1, so that joints of all sizes are visible. A quantity without a limit is scaled to
+    its largest value.
+
+    Args:
+      excitation: The result of `rbd.identify.excitation`.
+      path: The file.
 
     >>> import pathlib, tempfile
     >>> free = rbd.identify.masses()
@@ -57,7 +61,7 @@ def plot_excitation(excitation: Excitation, path: str | Path) -> None:
 
 
 def _of_limit(rows: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as shares of limits, or of their own largest value where there is none; and where there is one."""
+    """Returns rows relative to their limits, or to their largest value without a limit, and a mask of the limited columns."""
     limited = np.isfinite(limit)
     largest = np.maximum(np.abs(rows).max(axis=0), 1e-12)
     return rows / np.where(limited, limit, largest), limited

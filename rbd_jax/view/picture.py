@@ -1,4 +1,4 @@
-"""What is written on painted pictures."""
+"""Text on pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._core.figures import ALARM
 
 
 def stamped(picture: np.ndarray, text: str) -> np.ndarray:
-    """The picture with a line of text at the bottom, white on the colour of what failed: as large as fits."""
+    """Returns the picture with a line of text at the bottom, white on the color of failures, in the largest size that fits."""
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(picture)
@@ -29,7 +29,7 @@ def stamped(picture: np.ndarray, text: str) -> np.ndarray:
 
 @lru_cache
 def _font(size: int):
-    """That of the figures, which matplotlib brings."""
+    """Returns the font of the figures, which is part of matplotlib."""
     try:
         import matplotlib
         from PIL import ImageFont

@@ -19,4 +19,4 @@ FUNCTIONS = (
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_goes_in_and_comes_out_is_told(name):
     docstring = inspect.getdoc(getattr(control, name)) or ""
-    assert "**Arguments**" in docstring
+    assert "Args:" in docstring

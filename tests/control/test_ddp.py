@@ -377,7 +377,7 @@ def test_what_does_not_fit_is_refused(links, unchecked):
         C.solve(wrong, SOLVER)
     with pytest.raises(ValueError, match="problem is a Model; it takes a control.Problem"):
         C.solve(links.model, SOLVER)
-    with pytest.raises(ValueError, match="something asks for the control at the last knot"):
+    with pytest.raises(ValueError, match="a function requires the control at the last knot"):
         C.solve(dataclasses.replace(links, terminal=(C.Cost(C.Effort()),)), SOLVER)
 
 

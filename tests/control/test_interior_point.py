@@ -60,7 +60,7 @@ def test_what_cannot_be_is_said_to_be_infeasible(problem, bounds):
 
 def test_bounds_that_cross_are_infeasible(problem):
     """Where they are known they are refused; under `jit` they come back as a code."""
-    with pytest.raises(ValueError, match="bounds cross, and nothing lies between"):
+    with pytest.raises(ValueError, match="the bounds cross"):
         changed(problem, control=((1.0, 0.0), (-1.0, 0.0)))
     crossing = eqx.tree_at(
         lambda p: p.bounds.control, problem, jax.device_put((np.array([1.0, 0.0]), np.array([-1.0, 0.0])))

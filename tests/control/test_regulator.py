@@ -150,7 +150,7 @@ def test_without_an_end_it_solves_the_riccati_equation():
             dict(Q=np.eye(3)),
             r"Q has shape \(3, 3\); it is an array of shape \(6, 2, 2\), or \(2, 2\) for all steps",
         ),
-        (dict(steps=None), "nothing says how many steps"),
+        (dict(steps=None), "the number of steps is missing"),
         (dict(end=np.eye(3)), r"end has shape \(3, 3\); it is an array of shape \(2, 2\)$"),
     ],
 )

@@ -177,5 +177,5 @@ def test_what_jumps_cannot_be_collocated():
     builder.attach(rbd.Shape("ball", "ball", ball), floor, rbd.contact.Hard())
     state = rbd.State(*jax.device_put((np.ones(1), np.zeros(1))))
     problem = C.Problem(builder.build(), state, steps=5, dt=0.1, running=[C.Effort()])
-    with pytest.raises(ValueError, match="velocities jump, and have no rate to collocate"):
+    with pytest.raises(ValueError, match="makes velocities jump, so they have no rate to collocate"):
         C.solve(problem, C.Collocation())

@@ -220,7 +220,7 @@ def test_models_without_motion():
 def test_joints_that_follow_others_are_refused():
     model = case_of("coupled").model
     still = np.zeros(model.nv)
-    with pytest.raises(ValueError, match="follow others.*use forward_dynamics"):
+    with pytest.raises(ValueError, match="mimic joints.*use forward_dynamics"):
         rbd.forward_dynamics_by_assembly(model, case_of("coupled").states.q[0], still, still)
 
 

@@ -256,7 +256,7 @@ def test_derivatives():
 def test_handles_that_are_not_there():
     eye, nothing = jax.device_put((np.eye(6), np.zeros(6)))
     one = Handles(eye, nothing)
-    with pytest.raises(ValueError, match="no handle number 1: there are 1"):
+    with pytest.raises(ValueError, match="got handle index 1, but there are only 1"):
         one.joined(0, 1, eye, nothing, nothing)
     with pytest.raises(ValueError, match="between two handles"):
         one.joined(0, 0, eye, nothing, nothing)

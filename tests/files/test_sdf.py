@@ -362,11 +362,11 @@ BAD = {
     "two worlds": ('<sdf version="1.9"><world name="a"/><world name="b"/></sdf>', "the worlds 'a', 'b'; keep one"),
     "an include": (
         sdf(BASE + "<include><uri>model://x</uri></include>"),
-        "<include> in line 3 (model://x): other files are not read",
+        "<include> in line 3 (model://x): includes are not supported",
     ),
     "a name twice": (sdf(BASE + BASE), "link 'base' (line 3) has the name of link 'base' (line 2)"),
     "a joint twice": (sdf(arm() + hinge()), "joint 'hinge' (line 6) has the name of joint 'hinge' (line 5)"),
-    "the world as a name": (sdf('<link name="world"/>'), "meaning of its own"),
+    "the world as a name": (sdf('<link name="world"/>'), "the name is reserved"),
     "no frame": (
         sdf(LINK.format("a", "").replace("<pose>", '<pose relative_to="bse">0 0 0 0 0 0') + BASE),
         "no frame 'bse'; did you mean 'base'",
@@ -389,7 +389,7 @@ BAD = {
         "link 'tip' has two parents, by joint 'hinge' (line 5) and joint 'again' (line 6)",
     ),
     "a circle": (
-        sdf(BASE + LINK.format("tip", "") + hinge() + hinge(name="back", parent="tip", child="base")), "run in a circle",
+        sdf(BASE + LINK.format("tip", "") + hinge() + hinge(name="back", parent="tip", child="base")), "form a loop",
     ),
     "an unknown type": (sdf(arm(kind="revolut")), "its type is 'revolut'; did you mean 'revolute'?"),
     "a gearbox": (sdf(arm(kind="gearbox")), "CoordinateCoupling"),
@@ -397,12 +397,12 @@ BAD = {
     "a zero axis": (sdf(arm(axis="<xyz>0 0 0</xyz>")), "<axis> in line 5, of joint 'hinge': its direction"),
     "parallel axes": (sdf(arm(kind="universal", inside="<axis2><xyz>0 0 1</xyz></axis2>")), "parallel"),
     "limits the wrong way": (sdf(arm(axis="<xyz>0 0 1</xyz><limit><lower>1</lower><upper>0</upper></limit>")), "exchange them"),
-    "a negative mass": (sdf('<link name="a"><inertial><mass>-1</mass></inertial></link>'), "a mass is positive or zero"),
-    "shapes for inertia": (sdf('<link name="a"><inertial auto="true"/></link>'), "to be computed from shapes"),
-    "mimics nobody": (sdf(arm(axis='<xyz>0 0 1</xyz><mimic joint="hing"/>')), "which is no joint; did you mean 'hinge'?"),
+    "a negative mass": (sdf('<link name="a"><inertial><mass>-1</mass></inertial></link>'), "its mass must not be negative"),
+    "shapes for inertia": (sdf('<link name="a"><inertial auto="true"/></link>'), "cannot be computed from shapes"),
+    "mimics nobody": (sdf(arm(axis='<xyz>0 0 1</xyz><mimic joint="hing"/>')), "which is not a joint; did you mean 'hinge'?"),
     "no such canonical link": (sdf(BASE).replace('name="robot"', 'name="robot" canonical_link="bas"'), "did you mean 'base'?"),
-    "an entity": ('<!DOCTYPE x [<!ENTITY a "b">]>' + sdf(BASE), "entities are not read"),
-    "not true": (sdf("<static>perhaps</static>" + BASE), "it is true or false"),
+    "an entity": ('<!DOCTYPE x [<!ENTITY a "b">]>' + sdf(BASE), "the entity 'a', which is not supported"),
+    "not true": (sdf("<static>perhaps</static>" + BASE), "must be true or false"),
 }  # fmt: skip
 
 

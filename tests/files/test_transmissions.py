@@ -77,11 +77,11 @@ def test_differential():
         ),
         (
             transmission("Simple", {"held": 1}, {"m": 1}),
-            "transmissions of joints that do not move by themselves 't'",
+            "transmissions of joints that are fixed, coupled or missing 't'",
         ),
         (
             transmission("Simple", {"none": 1}, {"m": 1}),
-            "transmissions of joints that do not move by themselves 't'",
+            "transmissions of joints that are fixed, coupled or missing 't'",
         ),
     ],
 )

@@ -483,7 +483,7 @@ def test_shapes_of_ones_own(tmp_path):
         rbd.Shape("point", "bob", shapes.Capsule(0.1, 0.0)),
         rbd.Shape("floor", "bob", shapes.Plane()),
     )  # fmt: skip
-    with pytest.raises(rbd.ModelError, match="cannot say: shapes 'floor'"):
+    with pytest.raises(rbd.ModelError, match="cannot express: shapes 'floor'"):
         rbd.to_mjcf(model, strict=True)
     content = quietly(rbd.to_mjcf, model)
     theirs = mujoco.MjModel.from_xml_string(content)
@@ -507,7 +507,7 @@ def test_shapes_in_urdf(tmp_path):
         rbd.Shape("brick", "bob", shapes.Mesh.from_file(tmp_path / "brick.stl", (1.0, 2.0, 3.0)), at),
         rbd.Shape("egg", "bob", shapes.Ellipsoid((0.1, 0.2, 0.3))),
     )
-    with pytest.raises(rbd.ModelError, match="what shapes touch with 'ball'; shapes 'egg'"):
+    with pytest.raises(rbd.ModelError, match="contact properties of shapes 'ball'; shapes 'egg'"):
         rbd.to_urdf(model, strict=True)
     content = quietly(rbd.to_urdf, model)
     theirs = pin.buildModelFromXML(content)
@@ -597,7 +597,7 @@ def test_what_drives_a_model_and_is_lost():
     with pytest.raises(rbd.ModelError) as refusal:
         rbd.to_mjcf(model, strict=True)
     for what in (
-        "tendons 'string'", "actuators 'pull', 'uneven'", "activations at the start of actuators 'servo'", "sensors 'felt'",
+        "tendons 'string'", "actuators 'pull', 'uneven'", "initial activations of actuators 'servo'", "sensors 'felt'",
         "forces \"GravityCompensation('upper')\", \"BoxDrag('upper')\"",
     ):  # fmt: skip
         assert what in str(refusal.value)
@@ -653,10 +653,12 @@ def test_sums_of_coordinates():
 # What cannot be said.
 
 REFUSED = {
-    "a ball in URDF": ("urdf", joints.Spherical(), "joint 'j' is a ball, and URDF has none. Take .*SphericalEuler.*save_mjcf"),
-    "a screw in MJCF": ("mjcf", joints.Helical(), "joint 'j' is a Helical, which MJCF has not.*save_urdf"),
+    "a ball in URDF": (
+        "urdf", joints.Spherical(), "joint 'j' is a ball joint, which URDF does not have. Use .*SphericalEuler.*save_mjcf",
+    ),
+    "a screw in MJCF": ("mjcf", joints.Helical(), "joint 'j' is a Helical, which MJCF does not have.*save_urdf"),
     "exponential coordinates": ("mjcf", joints.SphericalExponential(), "joint 'j' .*rbd.joints.Spherical is the same joint"),
-    "a led joint": ("urdf", joints.ConstantVelocity(joints.Revolute(), [1.0]), "joint 'j' .*Take the joint that it leads"),
+    "a led joint": ("urdf", joints.ConstantVelocity(joints.Revolute(), [1.0]), "'j' .*the joint whose motion it prescribes"),
     "one within another": ("mjcf", joints.Composite([joints.SphericalExponential()]), "joint 'j' is a Composite"),
 }  # fmt: skip
 
@@ -673,14 +675,14 @@ def test_joints_that_are_refused(format, joint, message):
 ALL = {"b": joints.Revolute(), "f": joints.Free(), "s": joints.Spherical()}
 LOST = {
     "velocity limits of joints 'b'": ("mjcf", "b", {"velocity_limit": 1.0}),
-    "damping that differs between directions, of joints 's'": ("mjcf", "s", {"damping": (1.0, 2.0, 1.0)}),
-    "springs of joints that float 'f'": ("mjcf", "f", {"stiffness": 1.0}),
-    "effort limits of joints that turn freely 's'": ("mjcf", "s", {"effort_limit": 1.0}),
-    "the neutral configuration of balls 's'": ("mjcf", "s", {"reference": (0.0, 1.0, 0.0, 0.0)}),
+    "direction-dependent damping of joints 's'": ("mjcf", "s", {"damping": (1.0, 2.0, 1.0)}),
+    "springs of floating and planar joints 'f'": ("mjcf", "f", {"stiffness": 1.0}),
+    "effort limits of ball and free joints 's'": ("mjcf", "s", {"effort_limit": 1.0}),
+    "neutral configurations of ball joints 's'": ("mjcf", "s", {"reference": (0.0, 1.0, 0.0, 0.0)}),
     "armature of joints 'b'": ("urdf", "b", {"armature": 1.0}),
     "springs of joints 'b'": ("urdf", "b", {"stiffness": 1.0}),
-    "damping of joints that float 'f'": ("urdf", "f", {"damping": 1.0}),
-    "inertias that no real body has, of bodies 'b'": ("mjcf", "b", {"inertia": (1.0, 1.0, 3.0)}),
+    "damping of floating and planar joints 'f'": ("urdf", "f", {"damping": 1.0}),
+    "physically inconsistent inertias of bodies 'b'": ("mjcf", "b", {"inertia": (1.0, 1.0, 3.0)}),
 }  # fmt: skip
 
 
@@ -726,7 +728,7 @@ def test_bad_models():
     broken = eqx.tree_at(lambda m: m.inertias.mass, model, jnp.full(1, np.nan))
     with pytest.raises(rbd.ModelError, match="inertia of body 'bob' is not finite"):
         rbd.to_urdf(broken)
-    with pytest.raises(rbd.ModelError, match="XML cannot hold"):
+    with pytest.raises(rbd.ModelError, match="cannot be written in XML"):
         rbd.to_urdf(replace(model, topology=replace(model.topology, body_names=("a\x00",))))
 
 

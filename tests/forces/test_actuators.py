@@ -344,7 +344,7 @@ def test_keyframes_and_what_the_file_says_of_time():
     assert_close(path.q, wanted.q, 0)
     assert_close(path.t, 0.004 * np.arange(4), 1e-15)
     with pytest.raises(
-        ValueError, match="dt is missing, and the file of model 'double_pendulum' says no timestep"
+        ValueError, match="dt is missing, and the file of model 'double_pendulum' has no timestep"
     ):
         rbd.rollout(arm(), START, steps=1)
 

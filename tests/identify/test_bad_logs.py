@@ -250,12 +250,12 @@ def test_one_sample_is_no_log(way, tmp_path):
 
 UNITS = {
     "q in degrees": ({"q": [180 / np.pi, 1]}, "q of joint 'turn' goes from .* it looks like degrees.*scaled"),
-    "q in mm": ({"q": [1, 1e3]}, "q of joint 'lift' .* it looks like millimetres.*log.scaled"),
-    "q of another joint": ({"q": [300, 1]}, "joint 'turn' goes from -360 .* it cannot get there"),
+    "q in mm": ({"q": [1, 1e3]}, "q of joint 'lift' .* it looks like millimeters.*log.scaled"),
+    "q of another joint": ({"q": [300, 1]}, "joint 'turn' goes from -360 .* cannot reach this"),
     "v in degrees": ({"v": [180 / np.pi, 1]}, "v of joint 'turn' adds up to 57.3 .* v looks like degrees"),
     "v in mm/s": ({"v": [1, 1e3]}, "v of joint 'lift' adds up to 1e.03 .* a thousand"),
-    "v with the other sign": ({"v": [1, -1]}, "v of joint 'lift' adds up to -1 .* sign is the other way round"),
-    "v is zero": ({"v": [0, 1]}, "v of joint 'turn' adds up to 0 times .* it stays where it is while q moves"),
+    "v with the other sign": ({"v": [1, -1]}, "v of joint 'lift' adds up to -1 .* has the opposite sign"),
+    "v is zero": ({"v": [0, 1]}, "v of joint 'turn' adds up to 0 times .* it remains constant while q changes"),
     "a in degrees": ({"a": [180 / np.pi, 1]}, "a of joint 'turn' adds up to 57.3 .* a looks like degrees"),
     "a in g": ({"a": [1, 1 / 9.81]}, "a of joint 'lift' adds up to 0.102 times what v changes by; it is not"),
     "a with the other sign": ({"a": [-1, 1]}, "a of joint 'turn' adds up to -1 .* sign"),
@@ -358,7 +358,7 @@ TABLES = {
     "tabs": ("t\tq_turn\n0\t1\n", r"separated by commas"),
     "no times": ("q_turn,q_lift\n1,1\n1,1\n", "there are no times; one entry is called 't'"),
     "two times": ("t,stamp,q_turn\n0,5,1\n1,6,1\n", "'t' and 'stamp' are both times"),
-    "counted from one": ("t,q1,q2\n0,1,1\n1,1,1\n", "a column 'q2', and q of model 'crane' has 2 columns, counted from 0"),
+    "counted from one": ("t,q1,q2\n0,1,1\n1,1,1\n", "a column 'q2', but q of model 'crane' has 2 columns, counted from 0"),
     "of another robot": ("t,q_wrist,q_knee\n0,1,1\n1,1,1\n", "none of 'q_wrist', 'q_knee' is a channel"),
     "one row": ("t,q_turn\n0,1\n", "at least two times"),
 }  # fmt: skip
@@ -428,7 +428,7 @@ def test_archives_that_are_none(tmp_path):
 
 JOINTS = {"t": T, "name": ["turn", "lift"], "position": RUN["q"]}
 MADE = {
-    "no mapping": (lambda: Log.from_mapping([T, RUN["q"]], CRANE), "data is a list; it is a dictionary"),
+    "no mapping": (lambda: Log.from_mapping([T, RUN["q"]], CRANE), "data is a list; it must be a dictionary"),
     "twice": (lambda: Log.from_mapping({"t": T, "q": RUN["q"], "pos": RUN["q"]}, CRANE), "'q' and 'pos' are both q"),
     "by columns too": (lambda: Log.from_mapping({"t": T, "q": RUN["q"], "q_lift": T}, CRANE), "as a whole and by columns"),
     "twice in a table": (lambda: Log.from_mapping(Duplicates({"t": T, "q0": T}), CRANE), "several columns 'q0'"),
@@ -520,7 +520,7 @@ FLOATING = {
     "MuJoCo's": (FQ, np.c_[WORLD(FV[:, 3:]), FV[:, :3]], "the angular velocity in the last three columns.*MujocoMap"),
     "Pinocchio's": (FQ, np.c_[FV[:, 3:], FV[:, :3]], "the angular velocity in the last three columns"),
     "scalar last": (ROLLED, FV, "joint 'base' fits q as quaternions with the scalar last"),
-    "not unit": (FQ * [1, 1, 1, 2, 2, 2, 2], FV, r"the quaternion of joint 'base', q\[3:7\], has length 2 in row 0; it is unit"),
+    "not unit": (FQ * [1, 1, 1, 2, 2, 2, 2], FV, r"the quaternion of joint 'base', q\[3:7\], has length 2 in row 0; it must have unit length"),
     "zeros": (np.where(np.arange(COUNT)[:, None] == 5, 0, FQ), FV, "has length 0 in row 5.* missing samples: make them NaN"),
     "quaternion first": (np.c_[FQ[:, 3:], FQ[:, :3]], FV, "as if it came before the position"),
     "degrees": (FQ, FV * (180 / np.pi), "v looks like degrees"),
@@ -575,10 +575,10 @@ CONTRADICTIONS = {
     "a joint twice": (lambda: [identify.damping("turn"), identify.damping()], "identify.Damping is there twice"),
     "two kinds": (lambda: [identify.masses(), identify.inertias("hook")], "both free the mass of 'hook'"),
     "bounds": (lambda: [identify.damping(bounds=(2.0, 1.0))], "the bounds of 'turn damping' are 2 and 1; the first is the lower"),
-    "prior outside": (lambda: [identify.damping(prior=(-1.0, 0.1))], "mean -1, and its bounds are 0 and inf"),
-    "prior outside of own": (lambda: [identify.masses(bounds=(1, 2), prior=(5, 1))], "mean 5, and its bounds are 1 and 2"),
-    "known exactly": (lambda: [identify.damping(prior=(1.0, 0.0))], "standard deviation 0; it is positive"),
-    "unknown": (lambda: [identify.damping(prior=(np.nan, 0.1))], "mean nan"),
+    "prior outside": (lambda: [identify.damping(prior=(-1.0, 0.1))], "mean -1, but its bounds are 0 and inf"),
+    "prior outside of own": (lambda: [identify.masses(bounds=(1, 2), prior=(5, 1))], "mean 5, but its bounds are 1 and 2"),
+    "known exactly": (lambda: [identify.damping(prior=(1.0, 0.0))], "standard deviation 0; it must be positive"),
+    "unknown": (lambda: [identify.damping(prior=(np.nan, 0.1))], "non-finite mean nan"),
     "another model's": (lambda: identify.Parameters(OTHER, identify.damping()), "free was made of model 'double_pendulum'"),
     "another's numbers": (
         lambda: identify.Parameters(replace(CRANE, damping=jax.device_put(np.ones(2))), FREE),
@@ -688,7 +688,7 @@ SAMPLES = lambda model, log, free: identify.solve(Problem(model, log, free, Equa
 FORCES = {
     "N mm": (1e3, "the measured forces are a thousand times what the model needs"),
     "kN m": (1e-3, "the measured forces are a thousandth of what the model needs"),
-    "the other sign": (-1.0, "is the opposite of what the model needs .* Is its sign the other way round"),
+    "the other sign": (-1.0, "is the opposite of what the model needs .* wrong sign"),
 }
 
 
@@ -760,7 +760,7 @@ def test_readings_that_depend_on_forces(swing):
     """Without those nothing is compared, or the robot is taken to move freely, which is said."""
     model, log = swing
     compare = EquationError(("acc", "gyro"))
-    with pytest.warns(LogWarning, match="neither tau nor u, and what 'acc' read depends on what drives"):
+    with pytest.warns(LogWarning, match="neither tau nor u, but the readings of 'acc' depend on the driving"):
         Problem(model, replace(log, tau=None), SWING, compare)
     tau = np.where(np.arange(300)[:, None] < 100, np.nan, log.tau.values)
     acc, gyro = compare.windows(model, [replace(log, tau=Channel(tau))]).measured
@@ -774,7 +774,7 @@ def test_columns_that_are_exchanged():
     names = ["tau a", "tau b", "tau c"]
     assert not told(lambda: look_at_order("solve", names, *sums(1.1 * needed + 0.1)))[1]
     assert re.search(
-        "tau a is what the model needs of tau b",
+        "tau a matches the prediction of tau b",
         told(lambda: look_at_order("solve", names, *sums(needed[:, [1, 0, 2]])))[1],
     )
 

@@ -124,7 +124,7 @@ def test_the_delay_of_a_sensor_is_found(model, run):
     assert np.abs(slope).max() > 1e-3
     assert_close(difference, slope, 1e-6)
     with pytest.raises(
-        rbd.UnknownNameError, match="no sensor or actuator of model 'pendulum' that has such numbers"
+        rbd.UnknownNameError, match="no sensor or actuator of model 'pendulum' that has such parameters"
     ):
         I.Parameters(model, I.delays())  # whose gyro has none
 

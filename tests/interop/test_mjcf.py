@@ -268,11 +268,11 @@ LEFT_OUT = {
             ("armature", 'armature="1"'),
         )
     },
-    "gravity compensation, which acts, but is not counted as the actuators', of joints 'b'": (
+    "gravity compensation counted as actuator force, of joints 'b'": (
         'name="two" pos="1 0 0">\n<joint name="b"',
         'name="two" pos="1 0 0" gravcomp="1"><joint name="b" actuatorgravcomp="true"',
     ),
-    "limits of what actuators do to joints 'b'": (
+    "limits of actuator forces on joints 'b'": (
         'name="b"',
         'name="b" actuatorfrcrange="-1 2"',
     ),
@@ -298,7 +298,7 @@ def test_what_is_left_out(what):
     with pytest.warns(rbd.ModelWarning) as caught:
         load_mjcf(text, contact=False)
     assert len(caught) == 1 and what in str(caught[0].message)
-    with pytest.raises(rbd.ModelError, match="Remove it, or load with strict=False"):
+    with pytest.raises(rbd.ModelError, match="Remove them, or load with strict=False"):
         load_mjcf(text, strict=True, contact=False)
 
 
@@ -309,7 +309,7 @@ def test_stops_are_told():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model = load_mjcf(text, contact=False)
-            assert ("stops at the limits of joints" in model.unsupported) == said
+            assert ("limits of joints" in model.unsupported) == said
             law = load_mjcf(text)
             assert law.unsupported == () and law.attached_as("contact law")
 

@@ -43,7 +43,7 @@ BAD = {
     "nothing but a declaration": ("<?xml version='1.0'?>", ["no element found", "line 1"]),
     "cut off": ("<robot name='r'>\n<link name='a'>", ["no element found", "line 2"]),
     "two documents": (robot(link("a")) + "<robot/>", ["junk after document element"]),
-    "entity bomb": (BOMB + robot(link("&l9;")), ["line 1", "entity 'l0'", "write out"]),
+    "entity bomb": (BOMB + robot(link("&l9;")), ["line 1", "entity 'l0'", "replace it"]),
     "external entity": (
         '<!DOCTYPE robot [<!ENTITY secret SYSTEM "file:///etc/passwd">]>' + robot(link("&secret;")),
         ["entity 'secret'"],
@@ -83,24 +83,24 @@ BAD = {
     "two roots": (robot(link("a"), link("b")), ["the links 'a', 'b' have no parent", "fixed joints"]),
     "circle": (
         robot(link("a"), link("b"), joint("ab", "a", "b"), joint("ba", "b", "a")),
-        ["no root", "circle", "'a' -> 'b' -> 'a'", "remove one"],
+        ["no root", "loop", "'a' -> 'b' -> 'a'", "remove one"],
     ),
     "circle beside the root": (
         robot(link("base"), link("a"), link("b"), joint("ab", "a", "b"), joint("ba", "b", "a")),
         ["is not attached to its root", "'a' -> 'b' -> 'a'"],
     ),
-    "link on itself": (robot(link("a"), joint("j", "a", "a")), ["circle: 'a' -> 'a'"]),
+    "link on itself": (robot(link("a"), joint("j", "a", "a")), ["loop: 'a' -> 'a'"]),
     "two parents": (
         robot(link("a"), link("b"), link("c"), joint("x", "a", "c"), joint("y", "b", "c")),
         ["link 'c' has two parents", "joint 'x'", "joint 'y'", "constraint"],
     ),
     "missing parent link": (
         robot(link("base"), link("tip"), joint("elbow", "bass", "tip")),
-        ["joint 'elbow' (line 4)", "its parent 'bass' is no link", "did you mean 'base'?"],
+        ["joint 'elbow' (line 4)", "its parent 'bass' is not a link", "did you mean 'base'?"],
     ),
     "missing child link": (
         robot(link("base"), joint("elbow", "base", "tip")),
-        ["joint 'elbow' (line 3)", "its child 'tip' is no link", "there are: 'base'"],
+        ["joint 'elbow' (line 3)", "its child 'tip' is not a link", "there are: 'base'"],
     ),
     "no parent": (
         robot(link("base"), '<joint name="elbow" type="fixed"><child link="base"/></joint>'),
@@ -121,7 +121,10 @@ BAD = {
         ["link 'world' (line 3)", "joint 'j'", "rename the link"],
     ),
     # Inertias.
-    "negative mass": (arm(second=inertial('<mass value="-2"/>')), ["link 'tip' (line 3)", "its mass is -2"]),
+    "negative mass": (
+        arm(second=inertial('<mass value="-2"/>')),
+        ["link 'tip' (line 3)", "its mass must not be negative, got -2"],
+    ),
     "mass nan": (
         arm(second=inertial('<mass value="nan"/>')),
         ["<mass> in line 3, of link 'tip'", "'nan' is not finite"],
@@ -179,7 +182,7 @@ BAD = {
     ),
     "limit nan": (arm('<limit lower="nan"/>'), ["lower='nan' is not finite"]),
     "limits exchanged": (arm('<limit lower="1" upper="-1"/>'), ["lower=1 is above upper=-1", "exchange"]),
-    "negative effort": (arm('<limit effort="-3"/>'), ["effort='-3' is negative"]),
+    "negative effort": (arm('<limit effort="-3"/>'), ["effort='-3' must not be negative"]),
     "damping is a word": (
         arm('<dynamics damping="oil"/>'),
         ["<dynamics> in line 4, of joint 'elbow'", "damping='oil' is not a number"],
@@ -194,7 +197,7 @@ BAD = {
             joint("thumb", "b", "c", inside='<mimic joint="fingre"/>'),
         ),
         [
-            "joint 'thumb' (line 6) mimics 'fingre', which is no joint",
+            "joint 'thumb' (line 6) mimics 'fingre', which is not a joint",
             "did you mean 'finger'?",
             "mimic='free'",
         ],
@@ -313,7 +316,9 @@ def test_a_follower_cannot_be_locked():
 
 def test_bad_mimic_argument():
     message = refused(arm(), mimic="coupled")
-    assert "mimic is 'coupled'; it is 'couple' or 'free'" in message and "did you mean 'couple'?" in message
+    assert (
+        "mimic must be 'couple' or 'free', got 'coupled'" in message and "did you mean 'couple'?" in message
+    )
 
 
 def test_a_dangling_mimic_loads_as_a_free_joint():

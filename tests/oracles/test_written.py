@@ -26,7 +26,7 @@ FAST = "solo12"
 REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without name or links"}
 
 #: What MJCF cannot say of some robots that moves them: MuJoCo refuses such inertias. Then frames are compared.
-UNPHYSICAL = "inertias that no real body has"
+UNPHYSICAL = "physically inconsistent inertias"
 
 
 def seen(model, q, v):
@@ -150,7 +150,7 @@ SMOOTH = (
 #: What models do not have, and their files therefore not, by what is told when they are loaded.
 UNREAD = (
     "armature of tendons",
-    "limits of what actuators do",
+    "limits of actuator forces",
     "nonlinear springs",
     "actuators (",
     "of actuators",

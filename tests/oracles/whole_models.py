@@ -36,7 +36,7 @@ NOT_COMPARED = {
     "actuators (": ("qfrc_actuator", "qacc", "sensors"),
     "delays of actuators": ("actuator_force", "qfrc_actuator", "qacc", "sensors"),
     "early activation": ("actuator_force", "qfrc_actuator", "qacc", "sensors"),
-    "limits of what actuators do": ("actuator_force", "qfrc_actuator", "qacc", "sensors"),
+    "limits of actuator forces": ("actuator_force", "qfrc_actuator", "qacc", "sensors"),
     "flexible bodies": ("qfrc_passive", "qacc", "sensors"),
     "plugins": ("qfrc_passive", "qacc", "sensors"),
     "gravity compensation": ("qfrc_passive", "qfrc_actuator", "sensors"),

@@ -53,7 +53,7 @@ def test_names_and_order(both):
     assert model.sensors[-1].name == "named" and model.sensors[3].name == "sensor_3"
     assert [one.size for one in model.sensors] == mj_model.sensor_dim.tolist()
     assert float(model.named("sensor", "named").noise.deviation) == 0.2
-    assert set(model.unsupported) <= {"stops at the limits of joints", "contacts between shapes"}
+    assert set(model.unsupported) <= {"limits of joints", "contacts between shapes"}
 
 
 def test_all_kinds(both, states, ours):

@@ -159,8 +159,8 @@ def zeros(*shape):
 def test_wrong_rays_are_told():
     model = rbd.load("double_pendulum")
     with pytest.raises(
-        ValueError, match=r"ray_distances: origins has shape \(3,\); of k rays it is \(k, 3\)"
+        ValueError, match=r"ray_distances: origins has shape \(3,\), but k rays require \(k, 3\)"
     ):
         rbd.ray_distances(model, zeros(2), zeros(3), zeros(1, 3))
-    with pytest.raises(ValueError, match="there is one of each for a ray"):
+    with pytest.raises(ValueError, match="pass one of each per ray"):
         rbd.ray_distances(model, zeros(2), zeros(2, 3), zeros(1, 3))

@@ -88,13 +88,13 @@ REFUSED = {
     ),
     "memory of nothing": (
         lambda model, state: rbd.rollout(model, state, steps=1, dt=DT, memory=np.zeros(2)),
-        "memory is for a policy",
+        "memory needs a policy",
     ),
     "no pair": (
         lambda model, state: rbd.rollout(
             model, state, lambda t, s, m: jnp.zeros(2), steps=1, dt=DT, memory=np.zeros(2)
         ),
-        r"controls returns a pair \(tau, memory\)",
+        r"controls must return a pair \(tau, memory\)",
     ),
     "another memory": (
         lambda model, state: rbd.rollout(
@@ -104,7 +104,7 @@ REFUSED = {
     ),
     "word for yes": (
         lambda model, state: rbd.Actuation(limits="yes"),
-        "limits is 'yes'; it is True or False",
+        "limits must be True or False, got 'yes'",
     ),
 }
 

@@ -96,7 +96,7 @@ def test_between_saved_states_and_an_event():
     np.testing.assert_allclose(q[:-1, 2], 1 - 9.81 * fall**2 / 2, atol=1e-12)
     np.testing.assert_allclose(v[:-1, 2], -9.81 * fall, atol=1e-9)
     for time in (-0.01, 0.61):
-        with pytest.raises(ValueError, match="not within the trajectory, from 0 to 0.6"):
+        with pytest.raises(ValueError, match="outside the trajectory, from 0 to 0.6"):
             path.at(model, time)
     assert np.isnan(q[-1]).all()
 

@@ -81,7 +81,7 @@ def test_damping_at_infinity():
         size = np.abs(path.q[:, 0])
         found = (size[50:60].max() / size[30:40].max()) ** (1 / 20)
         np.testing.assert_allclose(found, rho, rtol=0.1)
-    with pytest.raises(ValueError, match="rho_infinity is 1.5; it is from 0"):
+    with pytest.raises(ValueError, match="rho_infinity must be from 0 .* got 1.5"):
         scheme("GeneralizedAlpha", rho_infinity=1.5)
 
 

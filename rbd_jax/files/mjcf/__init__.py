@@ -1,7 +1,7 @@
-"""Reading MJCF, the XML of MuJoCo, through MuJoCo's own compiler.
+"""Loads MJCF, the XML format of MuJoCo, through MuJoCo's own compiler.
 
-Defaults, includes, meshes, inertias from geoms and compiler options thus mean what they mean there. Each kind of element of the
-compiled model has a reader here, and `unsupported` says what has none.
+Defaults, includes, meshes, inertias from geoms and compiler options therefore have the same meaning as in MuJoCo. Each
+module of this package reads one kind of element of the compiled model. `unsupported` lists the elements without a reader.
 """
 
 from __future__ import annotations
@@ -41,59 +41,68 @@ def load_mjcf(
     untrusted: bool = False,
     limits: Limits = USUAL,
 ) -> Model:
-    """The model that an MJCF file describes.
+    """Returns the model that an MJCF file describes.
 
-    **Arguments**
+    The model has one body for each body of the file except the world, with the same name and frame. It has one joint for
+    each joint of the file, with the same name and the same coordinates `qpos`. Elements without a name are called `body_3`
+    or `joint_5`, by MuJoCo's index, with underscores appended where that name is taken. Velocities of free joints differ
+    from MuJoCo's `qvel`: see `rbd_jax.interop.MujocoMap`.
 
-    - `path_or_xml`: a file, or the text of one (which then cannot name other files).
-    - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
-      warning each.
-    - `contact`: whether the model moves under MuJoCo's law of contact, `rbd.contact.Soft`, with the file's cone and `impratio`,
-      and its bounds on contacts and pairs as MJX reads them (`<numeric name="max_contact_points">`, `max_geom_pairs`). That
-      has the stops and the dry friction of joints and tendons as well; a file without any of these has no law. Without it,
-      stops are not in force (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb's, nothing touches,
-      and touch sensors are left out.
-    - `untrusted`: whether MuJoCo compiles the file in a process of its own, which is stopped when it takes too long or too much
-      memory, and whose crash is an error and no more. That takes about half a second.
-    - `limits`: how large the file may be, and what MuJoCo may take for one that is untrusted.
+    `neutral` is MuJoCo's `qpos0`: free bodies at their pose in the file, hinges and slides at their `ref`. `model.keyframes`
+    and `model.settings` hold the keyframes, the custom numbers and texts, the timestep and the integrator.
 
-    **Returns**
+    - A body with several joints becomes several bodies in series. All but the last are massless and called `body:joint`.
+    - A joint acts at its own `pos`. If that point is not the body's origin, the joint moves a massless body `body:joint` at
+      that point, and the body is welded to it. Welds add no cost to the dynamics.
+    - Bodies without joints are welded to their parent by a joint with the name of the body.
 
-    A model with a body for each body but the world, with the same name and the same frame, and a joint for
-    each joint, with the same name and the same coordinates `qpos`. What has no name is called `body_3` or
-    `joint_5`, by MuJoCo's number (underscores are added where a name is taken). Velocities of free joints
-    differ from MuJoCo's `qvel`: see `rbd_jax.interop.MujocoMap`.
+    The loader reads gravity, armature, damping, stiffness with its rest position, and dry friction (`frictionloss`). It
+    reads the ranges of limited hinges and slides. The limit on actuator forces at a joint (`actuatorfrcrange`) becomes its
+    effort limit if the range is symmetric. The armature of a free joint weights the acceleration in this library's
+    coordinates. For a rotating body that differs slightly from MuJoCo, and the loader warns about it.
 
-    `neutral` is MuJoCo's `qpos0`: free bodies where the file puts them, hinges and slides at their `ref`. Keyframes, custom
-    numbers and texts, the timestep and the integrator come along: `model.keyframes`, `model.settings`.
+    Active equality constraints become constraints of the model, in the order of the file: `<connect>` a `Connect`, `<weld>`
+    a `Weld`, `<joint>` a `CoordinateCoupling`. A `<tendon>` constraint also becomes a `CoordinateCoupling` if its tendons
+    are sums of coordinates. These constraints are hard: `solref`, `solimp` and `torquescale` are ignored. Constraints
+    between bodies that cannot move relative to each other have no effect and are left out.
 
-    - Several joints on one body make as many bodies in a row. All but the last are massless, and called
-      `body:joint`.
-    - A joint acts about its own `pos`. Where that is not the body's origin, its moving body is a massless body
-      `body:joint` at that point, and the body itself is welded to it. Welds cost nothing in the dynamics.
-    - Bodies without joints are welded, by a joint called like the body.
+    `model.shapes` holds the geoms, including those of the world. The model also has the `<pair>` and `<exclude>` elements,
+    and the solver parameters of joint limits and dry friction where they differ from MuJoCo's defaults.
 
-    Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`);
-    the ranges of limited hinges and slides; what actuators may do to a joint at most (`actuatorfrcrange`), where it is the same
-    both ways, as its effort limit. The armature of a free joint weighs the acceleration in our
-    coordinates of it, which is not quite MuJoCo's in a body that turns, and is told.
+    Shapes, sites, tendons, actuators and sensors keep the order of the file: `model.shapes`, `.sites`, `.tendons`,
+    `.actuators`, `.sensors`. **Actuators act**, and a servo acts even without a command: see `rbd.Controls`.
 
-    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a `Connect`,
-    `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`, and so a `<tendon>` whose tendons are sums of coordinates. Here they are
-    hard: what makes them soft (`solref`, `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against
-    each other do nothing, and are left out.
+    `model.unsupported` lists everything without effect: contacts and joint limits that are not in force, unsupported kinds
+    of sensors, and elements that would change the motion of the tree. The last group also raises one `ModelWarning`, or a
+    `ModelError` if `strict`. The group consists of:
 
-    Geoms come along as `model.shapes`, the world's too; and `<pair>`s, `<exclude>`s, and how soft the stops and the dry friction
-    of joints are, where they are not as usual.
+    - other kinds of equality constraints,
+    - armature of tendons and, without `contact`, limits and dry friction of tendons,
+    - other kinds of actuators,
+    - springs at free joints, and nonlinear springs and dampers,
+    - flexible bodies and plugins,
+    - mocap bodies, which are welded at their initial pose.
 
-    Shapes, sites, tendons, actuators and sensors come along in the order of the file: `model.shapes`, `.sites`, `.tendons`,
-    `.actuators`, `.sensors`. **Actuators act**, a servo also when it is told nothing: see `rbd.Controls`.
+    Args:
+      path_or_xml: Path of a file, or the XML text. XML text cannot refer to other files.
+      strict: If True, unsupported elements and physically inconsistent inertias raise a `ModelError`. Otherwise each kind of
+        fault causes one `ModelWarning`.
+      contact: If True, the model uses MuJoCo's contact model, `rbd.contact.Soft`, with the file's cone and `impratio`. Its
+        bounds on contacts and pairs are read as in MJX (`<numeric name="max_contact_points">`, `max_geom_pairs`). The
+        contact model also covers the limits and the dry friction of joints and tendons. A file without contacts, limits and
+        dry friction gets no contact model. If False, joint limits are not in force (`rbd.forces.JointLimit` makes springs of
+        them), dry friction is Coulomb friction, shapes do not collide, and touch sensors are left out.
+      untrusted: If True, MuJoCo compiles the file in a separate process with limited time and memory. A crash of that
+        process raises an ordinary error. The process adds about half a second.
+      limits: Limits on the size of the file and, if `untrusted`, on MuJoCo's time and memory.
 
-    What has no effect is named in `model.unsupported`: contacts and stops that are not in force, sensors of kinds that are not
-    measured here, and what would move the tree differently. The latter is told in one `ModelWarning` as well, or refused with a
-    `ModelError` if `strict`: equality constraints of other kinds, armature of tendons and (without `contact`) their limits and
-    dry friction, actuators of other kinds, springs at free joints, springs and dampers that are not linear, flexible bodies,
-    plugins; and mocap bodies, which are welded where they stand.
+    Returns:
+      The `Model`.
+
+    Raises:
+      ModelError: If the file is missing, malformed or too large, if MuJoCo rejects it, or if `strict` and something is
+        unsupported.
+      ImportError: If MuJoCo is not installed.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
     >>> rbd.load_mjcf(xml).joint_names
@@ -136,7 +145,7 @@ def load_mjcf(
 def _report(name: str, left_out: list[str], strict: bool) -> None:
     if not left_out:
         return
-    message = f"model {name!r} leaves out what is no part of a tree of bodies: {'; '.join(left_out)}"
+    message = f"model {name!r} leaves out unsupported elements: {'; '.join(left_out)}"
     if strict:
-        raise ModelError(f"{message}. Remove it, or load with strict=False and the model moves without")
-    warnings.warn(f"{message}. The model moves without", ModelWarning, stacklevel=3)
+        raise ModelError(f"{message}. Remove them, or load with strict=False to ignore them")
+    warnings.warn(f"{message}. They are ignored", ModelWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""The actuators of an MJCF file."""
+"""Reads the actuators of an MJCF file."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from .tendons import tendon_names
 
 
 def actuator_names(compiled) -> list[str]:
-    """The name that each actuator of an `MjModel` has in our model: `actuator_3` by MuJoCo's number where it has none."""
+    """Returns the name of each actuator of an `MjModel` in the model: `actuator_3`, by MuJoCo's index, if it has none."""
     count = compiled.nactuator if hasattr(compiled, "nactuator") else compiled.nu  # since MuJoCo 4
     return names_of([compiled.actuator(i).name or f"actuator_{i}" for i in range(count)], compiled.actuator)
 
 
 def actuators_of(mujoco, compiled) -> list[Actuator]:
-    """Those that there are here, in the order of the file."""
+    """Returns the supported actuators, in the order of the file."""
     names = actuator_names(compiled)
     return [_actuator(mujoco, compiled, index, names[index]) for index in known_actuators(mujoco, compiled)]
 
 
 def not_driven(mujoco, compiled) -> list[str]:
-    """The actuators of the file that are none here, and what of others has no effect, in words."""
+    """Returns descriptions of the unsupported actuators and of unsupported properties of other actuators."""
     if "ACTUATION" in disabled_effects(mujoco, compiled):
         return []
     by_reason: dict[str, list[str]] = {}
@@ -70,19 +70,19 @@ def not_driven(mujoco, compiled) -> list[str]:
 
 
 def known_actuators(mujoco, compiled) -> list[int]:
-    """MuJoCo's numbers of those that there are here."""
+    """Returns MuJoCo's indices of the supported actuators."""
     if "ACTUATION" in disabled_effects(mujoco, compiled):
         return []
     return [i for i in range(len(actuator_names(compiled))) if _foreign(mujoco, compiled, i) is None]
 
 
 def control_place(compiled, index: int) -> int:
-    """Where the control of an actuator is among MuJoCo's `ctrl`."""
+    """Returns the index of an actuator's control in MuJoCo's `ctrl`."""
     return int(compiled.actuator_ctrladr[index]) if hasattr(compiled, "actuator_ctrladr") else index
 
 
 def _foreign(mujoco, compiled, index: int) -> str | None:
-    """What of an actuator there is nothing for here, in MuJoCo's word; None for those that there are."""
+    """Returns MuJoCo's word for an unsupported property of an actuator, or None if the actuator is supported."""
     kinds = (
         ("trntype", mujoco.mjtTrn, "mjTRN_", ("JOINT", "JOINTINPARENT", "TENDON", "SITE", "SLIDERCRANK")),
         ("dyntype", mujoco.mjtDyn, "mjDYN_", ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")),
@@ -97,7 +97,7 @@ def _foreign(mujoco, compiled, index: int) -> str | None:
         return "plugin"
     group = int(compiled.actuator_group[index])
     if 0 <= group < 31 and compiled.opt.disableactuator >> group & 1:
-        return f"group {group}, which is switched off"
+        return f"group {group}, which is disabled"
     return None
 
 
@@ -129,7 +129,7 @@ def _actuator(mujoco, compiled, index: int, name: str) -> Actuator:
 
 
 def _delay(compiled, index: int) -> float | None:
-    """How late its control arrives, since MuJoCo 3.5; None too if it is not held between two samples, as it is here."""
+    """Returns the delay of the control (since MuJoCo 3.5), or None without a delay or if MuJoCo interpolates between samples."""
     delay = getattr(compiled, "actuator_delay", None)
     if delay is None or delay[index] <= 0 or compiled.actuator_history[index, 1] != 0:
         return None
@@ -137,7 +137,7 @@ def _delay(compiled, index: int) -> float | None:
 
 
 def _transmission(mujoco, compiled, index: int) -> tuple[Transmission, Any]:
-    """What it acts on, and its gear: MuJoCo has forces before torques."""
+    """Returns the transmission and its gear. MuJoCo orders forces before torques."""
     kinds, kind = mujoco.mjtTrn, mujoco.mjtTrn(int(compiled.actuator_trntype[index]))
     gear = np.array(compiled.actuator_gear[index])
     own, other = (int(i) for i in compiled.actuator_trnid[index])
@@ -161,7 +161,9 @@ def _law(kind, affine, muscle, numbers: np.ndarray, family, muscular) -> Law:
 
 
 def _muscle(compiled, index: int):
-    """The numbers of a muscle: its peak force is given, or follows from what a unit of force accelerates."""
+    """Returns a function that computes a muscle's parameters: peak force as given, or else from the acceleration per unit
+    force.
+    """
 
     def numbers(given: np.ndarray):
         low, high, peak, scale, shortest, longest, fastest, passive, eccentric = given[:9]

@@ -1,4 +1,4 @@
-"""Gravity compensation of the bodies of an MJCF file."""
+"""Reads the gravity compensation of the bodies of an MJCF file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .compiled import body_names
 
 
 def compensation_of(compiled) -> list[GravityCompensation]:
-    """What holds up a share of the bodies' weight."""
+    """Returns the force that carries a fraction of the bodies' weight, in a list that is empty without `gravcomp`."""
     if not hasattr(compiled, "body_gravcomp"):  # since MuJoCo 2.3.5
         return []
     masses = np.array(compiled.body_gravcomp * compiled.body_mass)

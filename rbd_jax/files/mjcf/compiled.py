@@ -1,4 +1,4 @@
-"""What the readers of an `MjModel` share: the names that its parts have here, its numbers for kinds, and rotations."""
+"""Helpers shared by the readers of an `MjModel`: names in the model, MuJoCo's enumerations, and rotations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...spatial.transform import Transform
 from ..placement import rotation_matrix as rotation_matrix
 
 
-#: MuJoCo's `geom_sameframe`: whose frame, or whose axes, a geom has.
+#: MuJoCo's `geom_sameframe`: the frame, or only its axes, that a geom shares with its body.
 BODY, INERTIAL, BODY_AXES, INERTIAL_AXES = range(1, 5)
 
 #: MuJoCo's `jnt_type`.
@@ -19,17 +19,17 @@ FREE, BALL, SLIDE, HINGE = range(4)
 
 
 def joint_names(compiled: Any) -> list[str]:
-    """The name that each joint of an `MjModel` has in our model."""
+    """Returns the name of each joint of an `MjModel` in the model."""
     return names_of([compiled.joint(i).name or f"joint_{i}" for i in range(compiled.njnt)], compiled.joint)
 
 
 def body_names(compiled: Any) -> list[str]:
-    """The name that each body of an `MjModel` has in our model, the world's first."""
+    """Returns the name of each body of an `MjModel` in the model, the world first."""
     return names_of([compiled.body(i).name or f"body_{i}" for i in range(compiled.nbody)], compiled.body)
 
 
 def names_of(wanted: list[str], lookup) -> list[str]:
-    """Distinct names: given ones as they are, made-up ones with as many underscores as it takes."""
+    """Returns distinct names: given names unchanged, generated names with underscores appended until they are unused."""
     taken = {lookup(i).name for i in range(len(wanted))}
     names = []
     for i, name in enumerate(wanted):
@@ -46,7 +46,7 @@ def unused(name: str, taken) -> str:
 
 
 def geom_frame(compiled, geom) -> Transform:
-    """Where a geom is on its body. One that is near enough to the frame of that, or of its inertia, is there for MuJoCo."""
+    """Returns the frame of a geom in its body. MuJoCo snaps geoms near the frame of the body or its inertia to that frame."""
     near, body = compiled.geom_sameframe[geom], compiled.geom_bodyid[geom]
     position, turn = compiled.geom_pos[geom], compiled.geom_quat[geom]
     if near in (INERTIAL, INERTIAL_AXES):
@@ -58,14 +58,14 @@ def geom_frame(compiled, geom) -> Transform:
 
 
 def carrier_of(compiled, body: int) -> int:
-    """What a body is welded to: the nearest one above it with a joint, or the world."""
+    """Returns the body that a body is welded to: the nearest ancestor (or itself) with a joint, or the world."""
     while body and not compiled.body_jntnum[body]:
         body = compiled.body_parentid[body]
     return int(body)
 
 
 def disabled_effects(mujoco, compiled) -> set[str]:
-    """The effects that the file switches off, of those that a model has."""
+    """Returns the names of the effects that the file disables."""
     flags = (
         "GRAVITY",
         "SPRING",

@@ -1,4 +1,4 @@
-"""The equality constraints of an MJCF file, as constraints of the model."""
+"""Reads the equality constraints of an MJCF file as constraints of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...spatial.transform import Transform
 from .compiled import body_names, carrier_of, joint_names, rotation_matrix
 
 
-#: MuJoCo's `eq_type`, as far as it has a family of constraints here.
+#: MuJoCo's `eq_type`, for the kinds that are supported.
 CONNECT, WELD, JOINT, TENDON = range(4)
 
 
@@ -33,7 +33,9 @@ def constraints_of(mujoco, compiled) -> list[Constraint]:
 
 
 def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
-    """`y - y0 = p(x - x0)`, with 0 for `qpos0`, as a polynomial for each joint. Without a second joint x is x0."""
+    """Returns `y - y0 = p(x - x0)`, with the subscript 0 for `qpos0`, as one polynomial per joint. Without a second joint, x is
+    x0.
+    """
     first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
     y0, p = compiled.qpos0[compiled.jnt_qposadr[first]], Polynomial(compiled.eq_data[equality, :5])
     if second < 0:
@@ -43,8 +45,10 @@ def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.nda
 
 
 def couples_coordinates(mujoco, compiled, equality: int) -> bool:
-    """Whether an equality of tendons is a sum of polynomials of coordinates: all are sums of coordinates themselves, and the
-    polynomial is linear unless there is one joint in it."""
+    """Returns whether an equality of tendons is a sum of polynomials of joint coordinates.
+
+    That requires tendons that are sums of coordinates, and a linear polynomial unless it depends on one joint only.
+    """
     first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
     for tendon in (first, second)[: 1 if second < 0 else 2]:
         start, count = compiled.tendon_adr[tendon], compiled.tendon_num[tendon]
@@ -55,16 +59,16 @@ def couples_coordinates(mujoco, compiled, equality: int) -> bool:
 
 
 def _sums(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
-    """`y - y0 = p(x - x0)` for the lengths of tendons, `Σ c q`, as a polynomial for each joint. Without a second one x is x0."""
+    """Returns `y - y0 = p(x - x0)` for tendon lengths `Σ c q`, as one polynomial per joint. Without a second tendon, x is x0."""
     first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
     total: dict[str, Polynomial] = {}
 
     def add(tendon, of_length):
-        """`of_length` (affine, or any polynomial where there is one joint) of the length of a tendon."""
+        """Adds `of_length` of a tendon's length. `of_length` is affine, or any polynomial if the tendon has one joint."""
         start, count = compiled.tendon_adr[tendon], compiled.tendon_num[tendon]
         for place in range(start, start + count):
             scaled = of_length(Polynomial([0, compiled.wrap_prm[place]]))
-            # The constant is for one of them.
+            # Only the first joint carries the constant.
             own = scaled if place == start else scaled - of_length(Polynomial([0]))
             joint = hinges[compiled.wrap_objid[place]]
             total[joint] = total.get(joint, Polynomial([0])) + own
@@ -80,10 +84,10 @@ def _sums(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
 
 
 def _ends(mujoco, compiled, equality: int) -> list[tuple[int, Transform]]:
-    """The two bodies that a connect or a weld ties, and its frame on each."""
+    """Returns the two bodies that a connect or a weld ties, and the frame of the constraint in each."""
     ids = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
     data, unturned = compiled.eq_data[equality], np.array([1.0, 0, 0, 0])
-    # Before MuJoCo 3.2.3 sites could not be tied.
+    # Equalities between sites exist since MuJoCo 3.2.3.
     if hasattr(compiled, "eq_objtype") and compiled.eq_objtype[equality] == mujoco.mjtObj.mjOBJ_SITE:
         sites = list(ids)
         ends = zip(compiled.site_bodyid[sites], compiled.site_quat[sites], compiled.site_pos[sites])

@@ -1,4 +1,7 @@
-"""How the geoms of an MJCF file touch: law of contact, pairs and exclusions, and how soft stops and dry friction are."""
+"""Reads the contact properties of an MJCF file.
+
+These are the contact model, pairs, exclusions, and the solver parameters of limits and dry friction.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ from .shapes import shape_names
 from .tendons import friction_of, limits_of, tendon_names
 
 
-#: The custom number by which MJX bounds the contacts that act at once, of each number of dimensions.
+#: The custom number by which MJX bounds the number of active contacts of each contact dimension.
 MOST = "max_contact_points"
 
-#: The one by which it bounds the pairs of geoms of each two kinds that are looked at.
+#: The custom number by which MJX bounds the number of geom pairs tested for each combination of two geom types.
 PAIRS = "max_geom_pairs"
 
 
 def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
-    """What there is of it, with the law or without."""
+    """Returns the contact properties of the file, with the contact model if `law`."""
     found: list[Attached] = [law_of(mujoco, compiled)] if law and needed(mujoco, compiled) else []
     found += _pairs(mujoco, compiled)
     bodies = body_names(compiled)
@@ -40,9 +43,9 @@ def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
 
 
 def _adjacent(mujoco, compiled, bodies: list[str]) -> list[ContactExclusion]:
-    """Returns the exclusions of bodies with several joints and the bodies that carry them, which do not touch in MuJoCo.
+    """Returns the exclusions between bodies with several joints and their parents, which do not collide in MuJoCo.
 
-    Here a massless body for each further joint lies between the two.
+    In the model, massless bodies for the other joints separate such a body from its parent.
     """
     if "FILTERPARENT" in disabled_effects(mujoco, compiled):
         return []
@@ -56,12 +59,12 @@ def _adjacent(mujoco, compiled, bodies: list[str]) -> list[ContactExclusion]:
 
 
 def acts(mujoco, compiled) -> bool:
-    """Whether the file lets anything touch, or stop, at all."""
+    """Returns whether the file enables contacts and constraints."""
     return not disabled_effects(mujoco, compiled) & {"CONTACT", "CONSTRAINT"}
 
 
 def needed(mujoco, compiled) -> bool:
-    """Whether there is anything for a law of contact to do: shapes that touch, stops, dry friction."""
+    """Returns whether the file needs a contact model: for colliding shapes, limits or dry friction."""
     disabled = disabled_effects(mujoco, compiled)
     stops = "LIMIT" not in disabled and np.any(compiled.jnt_limited)
     held = np.any(limits_of(compiled, disabled)) or np.any(friction_of(compiled, disabled))
@@ -81,13 +84,13 @@ def law_of(mujoco, compiled) -> ContactLaw:
 
 
 def may_touch(mujoco, compiled) -> bool:
-    """Whether the file lets two geoms touch that can move against each other: MuJoCo's filters."""
+    """Returns whether MuJoCo's filters allow contact between two geoms that can move relative to each other."""
     disabled = disabled_effects(mujoco, compiled)
     return acts(mujoco, compiled) and bool(compiled.npair or len(_filtered(compiled, disabled)))
 
 
 def _filtered(compiled, disabled: set[str], adjacent: bool = False) -> np.ndarray:
-    """The pairs of geoms that may touch by their bits; with `adjacent` only those on a body and the one that carries it."""
+    """Returns the geom pairs that may collide by their bits; if `adjacent`, only pairs on a body and its parent."""
     kind, affinity = compiled.geom_contype, compiled.geom_conaffinity
     touch = (kind[:, None] & affinity) | (affinity[:, None] & kind)
     body = compiled.geom_bodyid
@@ -126,7 +129,7 @@ def _pairs(mujoco, compiled) -> list[ContactPair]:
             )
         )
     disabled = disabled_effects(mujoco, compiled)
-    if "FILTERPARENT" in disabled:  # here the only way to let them touch
+    if "FILTERPARENT" in disabled:  # explicit pairs are the only way to enable them in the model
         known = {frozenset((pair.first, pair.second)) for pair in found}
         for i, j in _filtered(compiled, disabled, adjacent=True).tolist():
             if frozenset((shapes[i], shapes[j])) not in known:
@@ -135,7 +138,7 @@ def _pairs(mujoco, compiled) -> list[ContactPair]:
 
 
 def _softness(mujoco, compiled) -> list[Softness]:
-    """Of those joints and tendons where it is not what it is where nothing is said."""
+    """Returns the solver parameters of joints and tendons where they differ from the defaults."""
     hinges, found, disabled = joint_names(compiled), [], disabled_effects(mujoco, compiled)
     for joint, name in enumerate(hinges):
         dof = compiled.jnt_dofadr[joint]
@@ -165,7 +168,7 @@ def _softness(mujoco, compiled) -> list[Softness]:
 
 
 def _massless(compiled) -> list[MasslessCenters]:
-    """What MuJoCo takes for the centers of mass of bodies that move and have none, where it is not their origin."""
+    """Returns MuJoCo's centers of mass of moving massless bodies, where they differ from the body's origin."""
     moves = (compiled.body_mass == 0) & (compiled.body_weldid != 0)
     bodies = np.flatnonzero(moves & compiled.body_ipos.any(axis=1))
     names = body_names(compiled)
@@ -177,7 +180,7 @@ def _soft(words: dict[str, Any], joint: str | None = None, tendon: str | None = 
 
 
 def contact_left_out(mujoco, compiled, law: bool) -> list[str]:
-    """What of it is not in force, in words, with the law or without."""
+    """Returns descriptions of the contact properties that are not in force, with or without the contact model."""
     found, option = [], compiled.opt
     disabled = disabled_effects(mujoco, compiled)
     law, touch = law and acts(mujoco, compiled), may_touch(mujoco, compiled)
@@ -186,14 +189,14 @@ def contact_left_out(mujoco, compiled, law: bool) -> list[str]:
     limited = compiled.jnt_limited.astype(bool)
     if not disabled & {"LIMIT", "CONSTRAINT"}:
         if np.any(limited) and not law:
-            found.append("stops at the limits of joints")
+            found.append("limits of joints")
         if np.any(limited & (compiled.jnt_type == BALL)) and law:
-            found.append("stops at the limits of balls")
+            found.append("limits of ball joints")
     if touch and law:
         if option.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
-            found.append("numbers of contact that override all others")
+            found.append("global override of contact parameters")
         if option.noslip_iterations:
-            found.append("steps against slip after the solver")
+            found.append("noslip iterations of the solver")
         if option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_REFSAFE):
             found.append("time constants of contact shorter than two steps")
         if compiled.npair and np.any(compiled.pair_solreffriction):

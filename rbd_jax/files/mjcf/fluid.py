@@ -1,4 +1,4 @@
-"""The fluid that an MJCF file's bodies move through."""
+"""Reads the fluid around the bodies of an MJCF file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .compiled import body_names, carrier_of, rotation_matrix
 
 
 def fluid_of(mujoco, compiled) -> list[FluidForce]:
-    """The drag on bodies: on the ellipsoids of their geoms where the file asks for them, else on the box of the same inertia."""
+    """Returns the drag forces: on ellipsoids for geoms that enable them, otherwise on each body's equivalent inertia box."""
     option = compiled.opt
     if not (option.density or option.viscosity):
         return []
@@ -42,7 +42,7 @@ def fluid_of(mujoco, compiled) -> list[FluidForce]:
 
 
 def _semiaxes(mujoco, compiled, geom: int) -> np.ndarray:
-    """Of the ellipsoid that stands for a geom."""
+    """Returns the semiaxes of the ellipsoid that represents a geom."""
     size, kind = np.array(compiled.geom_size[geom]), mujoco.mjtGeom(compiled.geom_type[geom])
     if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
         return size[[0, 0, 0]]

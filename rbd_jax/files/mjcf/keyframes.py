@@ -1,4 +1,4 @@
-"""The keyframes of an MJCF file."""
+"""Reads the keyframes of an MJCF file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .compiled import BALL, FREE, joint_names, names_of, rotation_matrix
 
 
 def keyframes_of(mujoco, compiled) -> list[Keyframe]:
-    """Each keyframe, called `key_3` by MuJoCo's number where it has no name."""
+    """Returns the keyframes. A keyframe without a name is called `key_3`, by MuJoCo's index."""
     names = names_of([compiled.key(i).name or f"key_{i}" for i in range(compiled.nkey)], compiled.key)
     joints = joint_names(compiled)
     actuators, known = actuator_names(compiled), known_actuators(mujoco, compiled)
@@ -37,7 +37,7 @@ def _configuration(compiled, key: int, joint: int) -> np.ndarray:
 
 
 def _velocity(compiled, key: int, joint: int) -> np.ndarray:
-    """In our coordinates: those of a free joint are `[ω; v]` in the axes of the body."""
+    """Returns the velocity in the model's coordinates: `[ω; v]` in the axes of the body for a free joint."""
     start, kind = compiled.jnt_dofadr[joint], int(compiled.jnt_type[joint])
     if kind != FREE:
         return np.array(compiled.key_qvel[key, start : start + (3 if kind == BALL else 1)])

@@ -1,4 +1,4 @@
-"""The sensors of an MJCF file."""
+"""Reads the sensors of an MJCF file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .sites import site_names
 from .tendons import tendon_names
 
 
-#: Of MuJoCo's kinds of sensors, by their names in files: those that are in a joint.
+#: Sensors of joints, by the name of MuJoCo's sensor type.
 JOINTS: dict[str, Any] = {
     "JOINTPOS": sensors.JointPosition,
     "JOINTVEL": sensors.JointVelocity,
@@ -30,7 +30,7 @@ JOINTS: dict[str, Any] = {
     "BALLANGVEL": sensors.JointAngularVelocity,
 }
 
-#: Of an actuator, and of a tendon.
+#: Sensors of actuators and of tendons.
 ACTUATORS: dict[str, Any] = {
     "ACTUATORPOS": sensors.ActuatorPosition,
     "ACTUATORVEL": sensors.ActuatorVelocity,
@@ -42,13 +42,13 @@ TENDONS: dict[str, Any] = {
     "TENDONACTFRC": sensors.TendonForce,
 }
 
-#: At the limit of one.
+#: Sensors of joint limits.
 LIMITS: dict[str, Any] = {
     "JOINTLIMITPOS": sensors.JointLimitPosition,
     "JOINTLIMITVEL": sensors.JointLimitVelocity,
 }
 
-#: At a site.
+#: Sensors at sites.
 SITES: dict[str, Any] = {
     "ACCELEROMETER": sensors.Accelerometer,
     "VELOCIMETER": sensors.Velocimeter,
@@ -57,7 +57,7 @@ SITES: dict[str, Any] = {
     "TORQUE": sensors.TorqueSensor,
 }
 
-#: Of a frame, as seen from another.
+#: Sensors of a frame relative to another frame.
 FRAMES: dict[str, Any] = {
     "FRAMEPOS": sensors.FramePosition,
     "FRAMEQUAT": sensors.FrameOrientation,
@@ -65,13 +65,13 @@ FRAMES: dict[str, Any] = {
     "FRAMEANGVEL": sensors.FrameAngularVelocity,
 }
 
-#: Of a frame, as an axis of the world has it.
+#: Sensors of the acceleration of a frame, in the axes of the world.
 ACCELERATIONS: dict[str, Any] = {
     "FRAMELINACC": sensors.FrameLinearAcceleration,
     "FRAMEANGACC": sensors.FrameAngularAcceleration,
 }
 
-#: What sites may look like.
+#: Geometries of sites, which are the zones of touch sensors.
 ZONES: dict[str, Any] = {
     "SPHERE": Sphere,
     "CAPSULE": Capsule,
@@ -80,14 +80,14 @@ ZONES: dict[str, Any] = {
     "ELLIPSOID": Ellipsoid,
 }
 
-#: Of a body and what it carries.
+#: Sensors of a body and its subtree.
 SUBTREES: dict[str, Any] = {
     "SUBTREECOM": sensors.SubtreeCenterOfMass,
     "SUBTREELINVEL": sensors.SubtreeLinearVelocity,
     "SUBTREEANGMOM": sensors.SubtreeAngularMomentum,
 }
 
-#: Of the whole model.
+#: Sensors of the complete model.
 WHOLE: dict[str, Any] = {
     "E_POTENTIAL": sensors.PotentialEnergy,
     "E_KINETIC": sensors.KineticEnergy,
@@ -96,13 +96,13 @@ WHOLE: dict[str, Any] = {
 
 
 def sensor_names(compiled) -> list[str]:
-    """The name that each sensor of an `MjModel` has in our model: `sensor_3` by MuJoCo's number where it has none."""
+    """Returns the name of each sensor of an `MjModel` in the model: `sensor_3`, by MuJoCo's index, if it has none."""
     count = compiled.nsensor
     return names_of([compiled.sensor(i).name or f"sensor_{i}" for i in range(count)], compiled.sensor)
 
 
 def sensors_of(mujoco, compiled, contact: bool) -> list[Sensor]:
-    """Those that are measured here, in the order of the file."""
+    """Returns the supported sensors, in the order of the file."""
     if "SENSOR" in disabled_effects(mujoco, compiled):
         return []
     made = (_maker(mujoco, compiled, index, contact) for index in range(compiled.nsensor))
@@ -114,7 +114,7 @@ def sensors_of(mujoco, compiled, contact: bool) -> list[Sensor]:
 
 
 def not_measured(mujoco, compiled, contact: bool) -> list[str]:
-    """The sensors of the file that are not measured here, in words."""
+    """Returns descriptions of the unsupported sensors."""
     if "SENSOR" in disabled_effects(mujoco, compiled):
         return []
     by_kind: dict[str, list[str]] = {}
@@ -131,7 +131,7 @@ def not_measured(mujoco, compiled, contact: bool) -> list[str]:
 
 
 def _maker(mujoco, compiled, index: int, contact: bool) -> Callable[..., Sensor] | None:
-    """What makes the sensor of its name and options; None where there is none of its kind here."""
+    """Returns a function that creates the sensor from its name and options, or None if the kind is unsupported."""
     kind, own = _kind(mujoco, compiled, index), int(compiled.sensor_objid[index])
     if kind in JOINTS:
         return lambda name, **options: JOINTS[kind](name, joint_names(compiled)[own], **options)
@@ -180,7 +180,7 @@ def _maker(mujoco, compiled, index: int, contact: bool) -> Callable[..., Sensor]
 
 
 def _zone(mujoco, compiled, site: int) -> Geometry:
-    """What a site looks like, which is where touch is felt."""
+    """Returns the geometry of a site, which is the zone of a touch sensor."""
     kind = mujoco.mjtGeom(int(compiled.site_type[site])).name.removeprefix("mjGEOM_")
     size = np.array(compiled.site_size[site])
     of = ZONES[kind]
@@ -188,14 +188,16 @@ def _zone(mujoco, compiled, site: int) -> Geometry:
 
 
 def _reads_a_distance(mujoco, compiled, index: int) -> bool:
-    """Whether a range finder is at a site, and reads its distance alone: since MuJoCo 3.5 there are others."""
+    """Returns whether a range finder is at a site and outputs distance only. Other outputs exist since MuJoCo 3.5."""
     asked = int(compiled.sensor_intprm[index, 0]) if hasattr(compiled, "sensor_intprm") else 0
     return compiled.sensor_objtype[index] == mujoco.mjtObj.mjOBJ_SITE and asked in (0, 1)
 
 
 def _looked_through(compiled, body: int) -> list[str]:
-    """The geoms that a range finder on a body does not see: those of the body, and those without opacity, which is that of the
-    material where there is one."""
+    """Returns the geoms that a range finder on a body ignores.
+
+    These are the geoms of the body and fully transparent geoms. The material sets the opacity if there is one.
+    """
     material = compiled.geom_matid
     opacity = np.array(compiled.geom_rgba[:, 3])
     opacity[material >= 0] = compiled.mat_rgba[material[material >= 0], 3]
@@ -208,7 +210,7 @@ def _kind(mujoco, compiled, index: int) -> str:
 
 
 def _place(mujoco, compiled, kind: int, index: int) -> Place | None:
-    """A frame that a sensor measures; None for cameras that turn by themselves, and for whatever else has a frame."""
+    """Returns the frame that a sensor measures, or None for tracking cameras and unsupported objects."""
     objects = mujoco.mjtObj
     if kind == objects.mjOBJ_SITE:
         return site_names(compiled)[index]
@@ -229,7 +231,7 @@ def _on(body: str, turn, position) -> OnBody:
 
 
 def _options(compiled, index: int) -> dict[str, Any]:
-    """What all sensors have. MuJoCo keeps the noise for its users, as is done here; delays are there since its version 3.5."""
+    """Returns the options common to all sensors. MuJoCo does not apply the noise either. Delays exist since MuJoCo 3.5."""
     options: dict[str, Any] = {}
     for option in ("noise", "cutoff", "delay"):
         known = getattr(compiled, f"sensor_{option}", None)

@@ -1,4 +1,4 @@
-"""What an MJCF file says about simulating its model, and its custom numbers and texts."""
+"""Reads the simulation settings and the custom numbers and texts of an MJCF file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .compiled import disabled_effects
 
 
 def settings_of(mujoco, compiled, unsupported: list[str]) -> Settings:
-    """The settings of a compiled model; `unsupported` is what has no effect here."""
+    """Returns the settings of a compiled model; `unsupported` lists the elements without effect."""
     custom: dict[str, str | np.ndarray] = {}
     for i in range(compiled.nnumeric):
         start, size = compiled.numeric_adr[i], compiled.numeric_size[i]

@@ -1,4 +1,4 @@
-"""The shapes of an MJCF file: its geoms."""
+"""Reads the geoms of an MJCF file as shapes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...shapes.shape import Shape
 from .compiled import body_names, geom_frame, names_of
 
 
-#: The groups that MuJoCo draws unless it is told otherwise.
+#: The groups that MuJoCo draws by default.
 DRAWN = range(3)
 
-#: The colour of a geom that says none: it has that of its material.
+#: The default color of a geom, in place of which MuJoCo uses the color of its material.
 UNSAID = (0.5, 0.5, 0.5, 1.0)
 
 
 def shape_names(compiled) -> list[str]:
-    """The name that each geom of an `MjModel` has in our model: `geom_3` by MuJoCo's number where it has none."""
+    """Returns the name of each geom of an `MjModel` in the model: `geom_3`, by MuJoCo's index, if it has none."""
     return names_of([compiled.geom(i).name or f"geom_{i}" for i in range(compiled.ngeom)], compiled.geom)
 
 
 def shapes_of(mujoco, compiled) -> list[Shape]:
-    """All geoms, the world's too, in the order of the file."""
+    """Returns all geoms, including those of the world, in the order of the file."""
     bodies = body_names(compiled)
     paired = {int(geom) for geom in [*compiled.pair_geom1, *compiled.pair_geom2]}
     mesh = cache(lambda index: _mesh(compiled, index))
@@ -47,13 +47,13 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
     ]
 
 
-#: What a shape has under the name that MuJoCo gives it: whole numbers, and others.
+#: Attributes of a shape with the same name as in MuJoCo: integers and floating-point numbers.
 WORDS = ("contype", "conaffinity", "condim", "priority")
 NUMBERS = ("margin", "gap", "friction", "solref", "solimp", "solmix")
 
 
 def _words(compiled, index: int) -> dict[str, Any]:
-    """What is called here as it is there, and how it looks."""
+    """Returns the attributes with the same name as in MuJoCo, the color and the material."""
     words = {key: int(getattr(compiled, f"geom_{key}")[index]) for key in WORDS}
     numbers = {key: np.array(getattr(compiled, f"geom_{key}")[index]) for key in NUMBERS}
     return words | numbers | _colour(compiled, index)
@@ -87,7 +87,7 @@ def _geometry(mujoco, compiled, index: int, mesh) -> Geometry:
 
 
 def _mesh(compiled, index: int) -> GivenMesh:
-    """A mesh in the frame of its geoms, which MuJoCo puts at its centre, along its principal axes."""
+    """Returns a mesh in MuJoCo's frame: at its center, along its principal axes."""
     vertex, vertices = compiled.mesh_vertadr[index], compiled.mesh_vertnum[index]
     face, faces = compiled.mesh_faceadr[index], compiled.mesh_facenum[index]
     return GivenMesh(
@@ -105,5 +105,5 @@ def _height_field(compiled, index: int) -> HeightField:
 
 
 def _file(compiled, address: int) -> str:
-    """A path in the model's block of paths; empty where there is none."""
+    """Returns a path from the model's block of paths, or an empty string if the address is negative."""
     return "" if address < 0 else compiled.paths[address:].split(b"\0", 1)[0].decode()

@@ -1,4 +1,4 @@
-"""The sites of an MJCF file."""
+"""Reads the sites of an MJCF file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .compiled import body_names, names_of, rotation_matrix
 
 
 def site_names(compiled) -> list[str]:
-    """The name that each site of an `MjModel` has in our model: `site_3` by MuJoCo's number where it has none."""
+    """Returns the name of each site of an `MjModel` in the model: `site_3`, by MuJoCo's index, if it has none."""
     return names_of([compiled.site(i).name or f"site_{i}" for i in range(compiled.nsite)], compiled.site)
 
 

@@ -1,4 +1,4 @@
-"""An MJCF file or text, compiled by MuJoCo: here, or, where the file is not trusted, in a process of its own."""
+"""Compiles an MJCF file or text with MuJoCo, in a separate process if the file is untrusted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..limits import Limits
 from ..xml import malformed, outermost, read
 
 
-#: What MuJoCo said when it failed on a file in this process, after which it may wait there forever when it is asked to read the
-#: next: others are then compiled in processes of their own.
+#: Messages of MuJoCo failures in this process. After a failure MuJoCo may block forever on the next file, so later files are
+#: compiled in separate processes.
 _stuck: list[str] = []
 
 
 def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple[str, Any]:
-    """What to call the source in errors, and the compiled model."""
+    """Returns the name of the source for messages, and the compiled model."""
     source, content = read("load_mjcf", "MJCF", path_or_xml, limits)
     try:
         _check_root(outermost(content))
@@ -30,7 +30,7 @@ def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple
             compiled = _compiled_apart(mujoco, path_or_xml, content, limits)
         else:
             compiled = _compiled_here(mujoco, path_or_xml, content)
-        compiled.names.decode()  # MuJoCo takes them as they are
+        compiled.names.decode()  # MuJoCo does not check the encoding of names
         return source, compiled
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from None
@@ -40,7 +40,7 @@ def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple
 
 
 def _check_root(tag: str | None) -> None:
-    """Refuse another kind of file by its outermost element. (MuJoCo reads URDF too, by rules of its own.)"""
+    """Refuses other file formats by their outermost element. (MuJoCo also reads URDF, by its own rules.)"""
     if tag == "robot":
         raise ModelError("the outermost element is <robot>: it is URDF; read it with load_urdf")
     if tag == "sdf":
@@ -50,7 +50,7 @@ def _check_root(tag: str | None) -> None:
 
 
 def _check_sizes(content: str | bytes, limits: Limits) -> None:
-    """Refuse what would be too much to compile, by the file itself; what is no XML, MuJoCo refuses."""
+    """Refuses files that are too large to compile, by the XML alone. MuJoCo itself refuses text that is not XML."""
     copies, count, pixels = [1], 0, 0
 
     def start(tag, attributes):
@@ -77,7 +77,7 @@ def _check_sizes(content: str | bytes, limits: Limits) -> None:
 
 
 def _whole(text: str) -> list[int]:
-    """The whole numbers of an attribute; none where it has others."""
+    """Returns the integers of an attribute, or an empty list if it has other words."""
     try:
         return [int(word) for word in text.split()]
     except ValueError:
@@ -85,7 +85,7 @@ def _whole(text: str) -> list[int]:
 
 
 def _compiled_here(mujoco, path_or_xml, content: str | bytes):
-    # MuJoCo writes its warnings to a file in the current folder, if nobody else takes them.
+    # Without a handler, MuJoCo writes its warnings to a file in the current folder.
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:
@@ -94,12 +94,12 @@ def _compiled_here(mujoco, path_or_xml, content: str | bytes):
         return mujoco.MjModel.from_xml_path(str(path_or_xml))
     except RuntimeError as error:
         _stuck.append(str(error))
-        raise ModelError(f"MuJoCo fails on it: {error}") from None
+        raise ModelError(f"MuJoCo cannot compile it: {error}") from None
     finally:
         mujoco.set_mju_user_warning(before)
 
 
-#: What the process of its own does. It says what is wrong on stderr, and exits with 3 if that is MuJoCo's opinion of the file.
+#: The program of the separate process. It writes faults to stderr, and exits with 3 if MuJoCo rejects the file.
 _CHILD = """
 import sys
 path, into, memory = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -125,7 +125,7 @@ mujoco.mj_saveModel(model, into, None)
 
 
 def _compiled_apart(mujoco, path_or_xml, content: str | bytes, limits: Limits):
-    """Compiled in a process that may take so much time and memory, and may crash."""
+    """Returns the model compiled in a separate process with limited time and memory, which may crash safely."""
     path = "-" if isinstance(content, str) else str(Path(path_or_xml).absolute())
     given = content.encode() if isinstance(content, str) else b""
     with tempfile.TemporaryDirectory() as folder:
@@ -137,15 +137,15 @@ def _compiled_apart(mujoco, path_or_xml, content: str | bytes, limits: Limits):
             )
         except subprocess.TimeoutExpired:
             raise ModelError(
-                f"MuJoCo was not done with it after {limits.seconds:g} s; if it is meant to take longer, read it with "
+                f"MuJoCo did not finish within {limits.seconds:g} s. To allow more time, load it with "
                 "limits=rbd.files.Limits(seconds=...)"
             ) from None
         if said.returncode == 3:
             raise ValueError(said.stderr.decode(errors="replace"))
         if said.returncode or not into.exists():
             raise ModelError(
-                f"MuJoCo failed on it (exit status {said.returncode}), by a crash or for want of memory: it may take "
-                f"{limits.memory / 2**30:.3g} GB, and if it is meant to take more, read it with "
+                f"MuJoCo failed (exit status {said.returncode}): it crashed or exceeded the limit of "
+                f"{limits.memory / 2**30:.3g} GB of memory. To allow more memory, load it with "
                 "limits=rbd.files.Limits(memory=...)"
             )
         return mujoco.MjModel.from_binary_path(str(into))

@@ -1,4 +1,4 @@
-"""The tendons of an MJCF file."""
+"""Reads the tendons of an MJCF file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .sites import site_names
 
 
 def tendon_names(compiled) -> list[str]:
-    """The name that each tendon of an `MjModel` has in our model: `tendon_3` by MuJoCo's number where it has none."""
+    """Returns the name of each tendon of an `MjModel` in the model: `tendon_3`, by MuJoCo's index, if it has none."""
     return names_of(
         [compiled.tendon(i).name or f"tendon_{i}" for i in range(compiled.ntendon)], compiled.tendon
     )
 
 
 def limits_of(compiled, disabled: set[str]) -> np.ndarray:
-    """Which tendons have limits."""
+    """Returns which tendons have limits."""
     return compiled.tendon_limited.astype(bool) & (not disabled & {"LIMIT", "CONSTRAINT"})
 
 
 def friction_of(compiled, disabled: set[str]) -> np.ndarray:
-    """The dry friction of each tendon."""
+    """Returns the dry friction of each tendon."""
     return np.array(compiled.tendon_frictionloss) * (not disabled & {"FRICTIONLOSS", "CONSTRAINT"})
 
 

@@ -1,4 +1,4 @@
-"""The tree of an MJCF file: bodies, joints, inertias, and what acts along the joints."""
+"""Reads the tree of an MJCF file: bodies, joints, inertias, and the passive forces and limits of joints."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def bodies_of(compiled, disabled) -> list[Body]:
         rotation, position = rotation_matrix(compiled.body_quat[body]), np.array(compiled.body_pos[body])
         inertia, count = _inertia(compiled, body), int(compiled.body_jntnum[body])
         first = int(compiled.body_jntadr[body])
-        # Each joint's moving body sits where the joint acts. A slide acts anywhere, and leaves it where it is.
+        # The moving body of each joint is at the joint's anchor. A slide has no anchor, so its body does not move there.
         anchor = zero
         for joint in range(first, first + count):
             kind = compiled.jnt_type[joint]
             here = np.array(compiled.jnt_pos[joint]) if kind in (BALL, HINGE) else anchor
             moved = np.array(here - anchor)
             anchor = here
-            if kind == FREE:  # qpos places it in the world
+            if kind == FREE:  # qpos is the pose in the world
                 rotation, position = np.eye(3), zero
             else:
                 rotation, position = rotation @ _unturned(compiled, joint), position + rotation @ moved
@@ -80,7 +80,7 @@ def _joint(compiled, joint: int) -> joints.Joint:
 
 
 def _unturned(compiled, joint: int) -> np.ndarray:
-    """The turn of a hinge's frame that makes its angle `qpos` and not `qpos - qpos0`."""
+    """Returns the rotation of a hinge's frame that makes its coordinate `qpos` instead of `qpos - qpos0`."""
     if compiled.jnt_type[joint] != HINGE:
         return np.eye(3)
     half = -0.5 * compiled.qpos0[compiled.jnt_qposadr[joint]]
@@ -88,14 +88,14 @@ def _unturned(compiled, joint: int) -> np.ndarray:
 
 
 def _unslid(compiled, joint: int) -> np.ndarray:
-    """The shift of a slide's frame that makes its length `qpos` and not `qpos - qpos0`."""
+    """Returns the translation of a slide's frame that makes its coordinate `qpos` instead of `qpos - qpos0`."""
     if compiled.jnt_type[joint] != SLIDE:
         return np.zeros(3)
     return -compiled.qpos0[compiled.jnt_qposadr[joint]] * compiled.jnt_axis[joint]
 
 
 def _along(compiled, joint: int, disabled) -> dict[str, Any]:
-    """What acts along a joint."""
+    """Returns the passive forces, limits and references of a joint."""
     kind = int(compiled.jnt_type[joint])
     nq, nv = {FREE: (7, 6), BALL: (4, 3)}.get(kind, (1, 1))
     q = compiled.jnt_qposadr[joint] + np.arange(nq)
@@ -112,7 +112,7 @@ def _along(compiled, joint: int, disabled) -> dict[str, Any]:
         along["spring_reference"] = compiled.qpos_spring[q]
     if not disabled & {"LIMIT", "CONSTRAINT"} and kind in (SLIDE, HINGE) and compiled.jnt_limited[joint]:
         along["lower"], along["upper"] = compiled.jnt_range[joint]
-    # Before MuJoCo 3.0 the force of all actuators on a joint had no limit.
+    # Joint limits on actuator forces exist since MuJoCo 3.0.
     if (
         kind in (SLIDE, HINGE)
         and hasattr(compiled, "jnt_actfrclimited")
@@ -127,9 +127,7 @@ def _along(compiled, joint: int, disabled) -> dict[str, Any]:
 def _inertia(compiled, body: int) -> Inertia:
     mass, com = compiled.body_mass[body], compiled.body_ipos[body]
     axes = rotation_matrix(compiled.body_iquat[body])
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # what overflows is refused where the model is laid out
+    with np.errstate(over="ignore", invalid="ignore"):  # lay_out refuses values that overflow
         about = (axes * compiled.body_inertia[body]) @ axes.T + mass * (
             com @ com * np.eye(3) - np.outer(com, com)
         )

@@ -1,4 +1,4 @@
-"""What of an MJCF file has no effect in the model, in words."""
+"""Lists the elements of an MJCF file that have no effect in the model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .tendons import friction_of, limits_of, tendon_names
 
 
 def not_in_force(mujoco, compiled, contact: bool) -> list[str]:
-    """What keeps bodies and joints within bounds there and not here, in words: it changes nothing as long as none is met."""
+    """Returns descriptions of contacts and limits that are not in force; they change nothing until one becomes active."""
     return contact_left_out(mujoco, compiled, contact)
 
 
 def left_out(mujoco, compiled, contact: bool) -> list[str]:
-    """What of the file would move the tree otherwise than the model does, in words."""
+    """Returns descriptions of the elements that would change the motion of the tree."""
     found, disabled = [], disabled_effects(mujoco, compiled)
     hinges, bodies = joint_names(compiled), body_names(compiled)
 
@@ -28,7 +28,7 @@ def left_out(mujoco, compiled, contact: bool) -> list[str]:
             found.append(f"{what} {', '.join(listed)}")
 
     def nonzero(*fields):
-        """Which rows have a number other than zero in one of the fields (those that this MuJoCo has)."""
+        """Returns which rows are nonzero in one of the fields that this MuJoCo version has."""
         values = [np.asarray(getattr(compiled, field)) for field in fields if hasattr(compiled, field)]
         return np.any([value.reshape(len(value), -1).any(axis=1) for value in values], axis=0)
 
@@ -49,7 +49,7 @@ def left_out(mujoco, compiled, contact: bool) -> list[str]:
         for fields, what in (
             (("stiffnesspoly", "dampingpoly"), "nonlinear springs or dampers of tendons"),
             (("armature",), "armature of tendons"),
-            (("actfrclimited",), "limits of what actuators do to tendons"),
+            (("actfrclimited",), "limits of actuator forces on tendons"),
         ):
             fields = [f"tendon_{field}" for field in fields if hasattr(compiled, f"tendon_{field}")]
             if fields:
@@ -64,14 +64,14 @@ def left_out(mujoco, compiled, contact: bool) -> list[str]:
             uneven = compiled.jnt_actfrcrange[:, 0] != -compiled.jnt_actfrcrange[:, 1]
             uneven |= compiled.jnt_type < SLIDE
             among(
-                "limits of what actuators do to joints",
+                "limits of actuator forces on joints",
                 hinges,
                 compiled.jnt_actfrclimited.astype(bool) & uneven,
             )
         if hasattr(compiled, "jnt_actgravcomp") and np.any(compiled.body_gravcomp):
             which = compiled.jnt_actgravcomp.astype(bool)
             among(
-                "gravity compensation, which acts, but is not counted as the actuators', of joints",
+                "gravity compensation counted as actuator force, of joints",
                 hinges,
                 which,
             )

@@ -1,7 +1,7 @@
-"""Writing models: as URDF, and as MJCF.
+"""Writes models as URDF and MJCF.
 
-Both formats have turns and slides in series where the library has joints of several degrees of freedom (`series`), and each has
-words for some of what a model carries; what it has none for is gathered (`losses`) and told.
+`series` splits joints of several degrees of freedom into the rotations and translations that both formats have. `losses`
+collects and reports the parts of a model that a format cannot express.
 """
 
 from .mjcf import save_mjcf as save_mjcf, to_mjcf as to_mjcf

@@ -1,4 +1,4 @@
-"""How shapes touch, as far as it is not how they do where nothing is said."""
+"""Contact properties of shapes, where they differ from the defaults."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from .numerals import text
 
 @functools.cache
 def unsaid() -> Shape:
-    """A shape of which nothing is said."""
+    """Returns a shape with default properties."""
     return Shape("default", "world", Sphere(1.0))
 
 
 def contact_numbers(shape: Shape) -> dict[str, str]:
-    """What differs, under MuJoCo's names. What does not touch others has neither of its bits."""
+    """Returns the properties that differ from the defaults, by MuJoCo's names. A shape that does not collide has both bit masks
+    0.
+    """
     bits = {} if shape.collision else {"contype": 0, "conaffinity": 0}
     found = {}
     for key in WORDS:

@@ -1,4 +1,4 @@
-"""The bodies of a model as the writers take them: one by one, in NumPy."""
+"""The bodies of a model as the writers need them: one by one, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .numerals import check_name
 
 
 def bodies_of(function: str, model: Model) -> list[Body]:
-    """The bodies of a model, with double precision numbers, which must be known and finite, and names that XML can hold."""
+    """Returns the bodies of a model in double precision, after checking that values are known and finite and names fit XML."""
     a_model(function, model)
     if not is_known(model):
         raise ModelError(
-            f"{function}: the numbers of model {model.name!r} are traced; write it outside of jit and grad"
+            f"{function}: the parameters of model {model.name!r} are traced; write it outside of jit and grad"
         )
     if np.ndim(model.gravity) != 1:
         raise ModelError(
-            f"{function}: model {model.name!r} is a batch of {np.shape(model.gravity)[0]}; write one of them: "
+            f"{function}: model {model.name!r} is a batch of {np.shape(model.gravity)[0]}; write one sample: "
             "jax.tree.map(lambda x: x[0], model)"
         )
     found = [_in_numpy(body) for body in describe(model)]
@@ -46,7 +46,7 @@ def _along(body: Body) -> dict:
 
 
 def _in_numpy(body: Body) -> Body:
-    """By way of trees: the classes themselves ask for arrays of JAX."""
+    """Returns a body with NumPy leaves. Maps over trees, because the constructors convert to JAX arrays."""
     double = lambda tree: jax.tree.map(lambda leaf: np.asarray(leaf, float), tree)
     size = {name: np.size(getattr(body, name)) for name in ALONG_JOINT}
     return replace(
@@ -62,12 +62,12 @@ def _in_numpy(body: Body) -> Body:
 
 @dataclass(frozen=True)
 class Mass:
-    """The inertia of a body as formats have it: mass, centre, and the moments about that, in the axes of the body."""
+    """The inertia of a body as file formats express it: mass, center of mass, and central moments in the axes of the body."""
 
     mass: float
     com: np.ndarray
     central: np.ndarray
-    #: How far rounding may have moved the moments.
+    #: Bound of the rounding error of the moments.
     tolerance: float
 
     @staticmethod
@@ -80,7 +80,7 @@ class Mass:
         return Mass(mass, com, central, 64 * eps * abs(np.trace(about)))
 
     def joined(self, other: Mass, rotation, position) -> Mass:
-        """With that of a body welded to this one, which is placed so in its frame."""
+        """Returns the sum with the inertia of a welded body, whose frame has this pose in the frame of this body."""
         mass, com = self.mass + other.mass, rotation @ other.com + position
         center = (self.mass * self.com + other.mass * com) / mass if mass else np.zeros(3)
         central = self.central + rotation @ other.central @ rotation.T

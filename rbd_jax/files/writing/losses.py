@@ -1,4 +1,4 @@
-"""What of a model a file cannot say: gathered while it is written, and told at the end."""
+"""Collects the parts of a model that a file format cannot express, and reports them after writing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ..._core.errors import ModelError, ModelWarning
 
 
 class Losses:
-    """What is left out of a file, each kind with the names of those that have it, in the order in which it is found."""
+    """The parts left out of a file: for each kind the names of its elements, in the order of detection."""
 
     def __init__(self, model: str, format: str):
         self._model, self._format = model, format
         self._found: dict[str, list[str]] = {}
 
     def add(self, what: str, *names: str) -> None:
-        """`what` of these is left out; `what` alone, where nothing has a name."""
+        """Adds elements of the kind `what` that are left out; without names, only the kind is listed."""
         known = self._found.setdefault(what, [])
         known += [name for name in names if name not in known]
 
@@ -24,12 +24,14 @@ class Losses:
             yield f"{what} {', '.join(map(repr, names))}" if names else what
 
     def report(self, strict: bool) -> None:
-        """One error if `strict`, or else one warning; nothing where nothing is left out."""
+        """Raises one error if `strict`, otherwise issues one warning. Does nothing if nothing is left out."""
         if not self._found:
             return
-        message = f"model {self._model!r} has what {self._format} cannot say: {'; '.join(self)}"
+        message = (
+            f"model {self._model!r} has properties that {self._format} cannot express: {'; '.join(self)}"
+        )
         if strict:
             raise ModelError(
-                f"{message}. Take it off the model, or give strict=False and the file goes without"
+                f"{message}. Remove them from the model, or pass strict=False to leave them out of the file"
             )
-        warnings.warn(f"{message}. The file goes without", ModelWarning, stacklevel=4)
+        warnings.warn(f"{message}. They are left out of the file", ModelWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Numbers and rotations as text that comes back to the last bit."""
+"""Converts numbers and rotations to text without loss of precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..._core.errors import ModelError
 
 
 def text(numbers) -> str:
-    """Numbers in as many digits as they need, separated by spaces; a whole one without a point."""
+    """Returns numbers with as many digits as they need, separated by spaces; integers have no decimal point."""
     return " ".join(_one(x) for x in np.ravel(np.asarray(numbers, float)).tolist())
 
 
@@ -21,7 +21,7 @@ def _one(x: float) -> str:
 
 
 def angles(rotation) -> np.ndarray:
-    """Roll, pitch and yaw, `R = Rz(yaw) Ry(pitch) Rx(roll)`, as exact at a pitch of a quarter turn as anywhere."""
+    """Returns roll, pitch and yaw, `R = Rz(yaw) Ry(pitch) Rx(roll)`, accurate also near a pitch of ±π/2."""
     yaw = math.atan2(rotation[1, 0], rotation[0, 0])
     s, c = math.sin(yaw), math.cos(yaw)
     pitch = math.atan2(-rotation[2, 0], c * rotation[0, 0] + s * rotation[1, 0])
@@ -33,11 +33,12 @@ def angles(rotation) -> np.ndarray:
 
 
 def principal(central, tolerance: float, wanted=None) -> tuple[np.ndarray, np.ndarray]:
-    """Moments and axes (a rotation) of the inertia about a centre of mass.
+    """Returns principal moments and axes (a rotation) of the inertia about the center of mass.
 
-    Axes are the `wanted` ones where the matrix is diagonal in them, to the tolerance, or else the given ones where it is that.
-    A largest moment that is above the sum of the others by no more than the tolerance is that sum, and a negative one by no more
-    than that is zero: so rounding leaves a rod or a plate what it is.
+    The axes are `wanted` if the matrix is diagonal in them to within the tolerance, else the axes of the matrix if it is
+    diagonal, else the eigenvectors.
+    A largest moment that exceeds the sum of the others by at most the tolerance is replaced by that sum. A negative moment
+    of at most the tolerance becomes zero. So rounding does not make the inertia of a rod or a plate inconsistent.
     """
     central = np.asarray(central, float)
     seen = np.eye(3) if wanted is None else wanted.T @ central @ wanted
@@ -57,18 +58,16 @@ def principal(central, tolerance: float, wanted=None) -> tuple[np.ndarray, np.nd
 
 
 def xml_text(root: ElementTree.Element) -> str:
-    """The text of an XML file."""
+    """Returns the text of an XML file."""
     ElementTree.indent(root)
     return f"{ElementTree.tostring(root, encoding='unicode')}\n"
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse a name that no XML file can have in it."""
+    """Refuses a name that XML cannot contain."""
     legal = all(
         x in "\t\n\r" or (x >= " " and not "\ud800" <= x <= "\udfff" and x not in "\ufffe\uffff")
         for x in name
     )
     if not legal or not name.strip():
-        raise ModelError(
-            f"the {what} {name!r} has a name that XML cannot hold; give it another with rbd.rename"
-        )
+        raise ModelError(f"the name of {what} {name!r} cannot be written in XML; change it with rbd.rename")

@@ -1,6 +1,6 @@
-"""Joints as turns and slides in series, with the same coordinates: what formats have that know no others.
+"""Splits joints into rotations and translations in series with the same coordinates, for formats without other joint types.
 
-A `Part` moves as one element of a format does; the parts of a joint follow one another without bodies between them.
+A `Part` corresponds to one joint element of a format. The parts of a joint follow each other without bodies between them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ...joints.planar import plane
 from ...model import Body
 
 
-#: What a part is.
+#: Kinds of parts.
 TURN, SLIDE, BALL, FREE, PLANE = "turn", "slide", "ball", "free", "plane"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One element of a joint in series.
+    """One joint element in series.
 
-    - `kind`: a turn about or a slide along `axis` (of the frame that the parts before it have moved), a ball, free, or a plane
-      orthogonal to `axis`.
-    - `q`, `v`: which of the joint's coordinates and degrees of freedom are its own.
-    - `ratio`: where it has none of its own, what it moves by for each unit of the joint's one coordinate.
+    - `kind`: a rotation about or translation along `axis` (in the frame moved by the preceding parts), a ball, a free joint,
+      or a plane orthogonal to `axis`.
+    - `q`, `v`: indices of its coordinates and degrees of freedom in the joint.
+    - `ratio`: for a part without its own coordinate, its motion per unit of the joint's only coordinate.
     """
 
     kind: str
@@ -39,25 +39,25 @@ class Part:
 
 
 def parts_of(body: Body) -> list[Part]:
-    """The joint of a body in series; none for a weld."""
+    """Returns the parts of a body's joint in series; an empty list for a weld."""
     found = in_series(body.joint)
     if found is None:
         family = type(body.joint).__name__
-        remedy = REMEDIES.get(type(body.joint), "Take another joint")
-        raise ModelError(f"joint {body.joint_name!r} is a {family}, which no file can say. {remedy}")
+        remedy = REMEDIES.get(type(body.joint), "Use another joint")
+        raise ModelError(f"joint {body.joint_name!r} is a {family}, which no file format supports. {remedy}")
     return found
 
 
 REMEDIES: dict[type, str] = {
     joints.SphericalExponential: "rbd.joints.Spherical is the same joint in other coordinates",
-    joints.Driven: "Take the joint that it leads, and lead that in the simulation",
-    joints.ConstantVelocity: "Take the joint that it leads, and lead that in the simulation",
+    joints.Driven: "Use the joint whose motion it prescribes, and prescribe that motion in the simulation",
+    joints.ConstantVelocity: "Use the joint whose motion it prescribes, and prescribe that motion in the simulation",
 }
 
 
 @functools.singledispatch
 def in_series(joint: joints.Joint) -> list[Part] | None:
-    """The parts of a joint, or None for one that has none."""
+    """Returns the parts of a joint, or None if the joint has no representation in series."""
     return None
 
 
@@ -141,15 +141,15 @@ def _part(kind: str, axis, index: int, ratio: float | None = None) -> Part:
 
 
 def directions(part: Part) -> np.ndarray:
-    """The two directions of a plane in which its coordinates are, and its normal: the columns of a rotation."""
+    """Returns a rotation whose columns are the two directions of a plane's coordinates and its normal."""
     own = np.asarray(plane(jnp.asarray(part.axis)), float)
     return np.column_stack([own, np.asarray(part.axis)])
 
 
 def part_names(joint: str, parts: list[Part]) -> list[str]:
-    """What the parts are called: like the joint where one has all its coordinates, else `joint:1`, `joint:2`, and so on.
+    """Returns the names of the parts: the joint's name if one part has all coordinates, else `joint:1`, `joint:2`, and so on.
 
-    A slide that a turn of the same joint leads is called `joint:slide`.
+    A translation that is coupled to a rotation of the same joint is called `joint:slide`.
     """
     own = [part for part in parts if part.ratio is None]
     names, count = [], 0

@@ -1,4 +1,4 @@
-"""Writing URDF."""
+"""Writes URDF."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .urdf_shapes import write_shapes
 from .urdf_transmissions import write_transmission
 
 
-#: The type of the joint that each part becomes; one without limits that leads none is "continuous".
+#: The URDF joint type of each kind of part. A rotation without limits that no other joint mimics is "continuous".
 TYPES = {TURN: "revolute", SLIDE: "prismatic", FREE: "floating", PLANE: "planar"}
 
-#: What has a word at turns and slides alone.
+#: Attributes that URDF has only for revolute and prismatic joints.
 FLAT = ("lower", "upper", "damping", "friction", "velocity_limit", "effort_limit")
 
-#: What has none at all, and what is nothing.
+#: Attributes that URDF cannot express, with their descriptions.
 UNSAID = {"armature": "armature", "stiffness": "springs", "reference": "the neutral configuration"}
 
 
 def save_urdf(model: Model, path: str | Path, strict: bool = False) -> None:
-    """Write a model as a URDF file, which then is there as a whole or, if that fails, as it was. See `to_urdf`.
+    """Writes a model as a URDF file, atomically: if writing fails, an earlier file stays unchanged. See `to_urdf`.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,32 +50,42 @@ def save_urdf(model: Model, path: str | Path, strict: bool = False) -> None:
 
 
 def to_urdf(model: Model, strict: bool = False) -> str:
-    """The text of a URDF file that describes a model.
+    """Returns the text of a URDF file that describes a model.
 
-    **Arguments**
+    `load_urdf` and Pinocchio read the same mechanism from it: links and joints with the same names, the same coordinates and
+    frames, and the same mass matrix and bias force up to rounding. `load_urdf` lists links depth first.
 
-    - `strict`: whether what URDF has no words for is an error or one warning, each with the names of what has it.
+    - If the model has a single root that a `root_joint` welds to the world at the identity, that root is the robot's root
+      link. Otherwise the root is a link called `world`, which stands for the world itself, as in `load_urdf`.
+    - A joint that consists of rotations and translations in series (`Cylindrical`, `Universal`, `Translational`,
+      `SphericalEuler`, `Composite`) becomes joints `joint:1`, `joint:2`, ... with massless links `body:joint:1` between
+      them. `Helical` and `RackAndPinion` also become two joints, where `joint:slide` mimics the rotation. (The slide of a
+      rack precedes its rotation. Pinocchio requires leaders first and does not read such a file.)
+    - Planar joints are written with the normal z, because Pinocchio ignores their axis. For another normal, a rotated link
+      carries the joint, and the body is welded to that link.
+    - A joint that other joints mimic has the type `revolute` even without limits, because Pinocchio requires both joints to
+      have the same type. A joint without limits has the largest floating-point number as limit, which `load_urdf` reads as
+      no limit.
+    - Motors on joints with one degree of freedom become simple transmissions. `load_urdf` limits these motors to the effort
+      limit of the joint.
+    - Spheres, cylinders, capsules, boxes and meshes from files are written as `<visual>`, `<collision>` or both, without
+      their group numbers.
 
-    Read by `load_urdf`, or by Pinocchio, it is the same mechanism: the same links and joints by name, the same coordinates, mass
-    matrix and bias force, to rounding, and the same frames. `load_urdf` lists links depth first.
+    URDF has no ball joints, so a `Spherical` joint is refused. URDF cannot express gravity, armature, springs, damping and
+    limits of floating and planar joints, a neutral configuration other than zero, timesteps, and most attachments of a
+    model.
 
-    - A model of one root, welded where the world is by a `root_joint`, becomes a robot with that root. Of any other the root is
-      a link called `world`, which stands for the world itself, as it does for `load_urdf`.
-    - A joint of several degrees of freedom that is turns and slides in series (`Cylindrical`, `Universal`, `Translational`,
-      `SphericalEuler`, `Composite`) becomes that many joints `joint:1`, `joint:2`, with links `body:joint:1` without mass
-      between them. So does one that gears a slide to a turn (`Helical`, `RackAndPinion`): `joint:slide` mimics the turn.
-      (That of a rack comes before its turn; Pinocchio wants leaders first, and does not read it.)
-    - Planar joints are written with the normal z, as Pinocchio takes them whatever the axis says; where it is another, the link
-      is welded to one that is turned.
-    - A joint that others mimic is of the type `revolute` even without limits, since Pinocchio wants both to be of a kind. What is
-      not limited at all has the largest number as its limit, which `load_urdf` takes for none.
-    - Motors on joints with one degree of freedom become simple transmissions; what `load_urdf` makes of those is cut off at the
-      effort limit of the joint.
-    - Balls, cylinders, capsules, boxes and meshes in files are written, as `<visual>`, `<collision>` or both, without
-      the numbers of their groups.
+    Args:
+      model: The model.
+      strict: If True, properties that URDF cannot express raise a `ModelError`. Otherwise they cause one `ModelWarning`.
+        Both list the names of the elements concerned.
 
-    URDF has no balls: a `Spherical` is refused. It has no words for gravity, armature, springs, damping and limits of floating
-    and planar joints, a neutral configuration other than zero, and timesteps; nor for most of what is attached to a model.
+    Returns:
+      The XML text.
+
+    Raises:
+      ModelError: If the model has ball joints or other joints without a URDF equivalent, traced or non-finite values, or a
+        batch axis.
 
     >>> "<joint name='elbow'" in rbd.to_urdf(rbd.load("double_pendulum")).replace('"', "'")
     True
@@ -102,7 +112,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
 
 
 def _is_root(bodies: list[Body]) -> bool:
-    """Whether the first body is what `load_urdf` makes of a link without a parent, and the only one."""
+    """Returns whether the first body is the only root and is identical to the root body that `load_urdf` creates."""
     if not bodies:
         return False
     first, *others = bodies
@@ -113,7 +123,7 @@ def _is_root(bodies: list[Body]) -> bool:
 
 
 class _Writer:
-    """What the links and joints of one robot share."""
+    """State shared while writing the links and joints of one robot."""
 
     def __init__(self, robot: Element, bodies: list[Body], losses: Losses, eps: float):
         self.robot, self.losses, self.eps = robot, losses, eps
@@ -136,11 +146,11 @@ class _Writer:
         SubElement(inertial, "inertia", moments)
 
     def hang(self, body: Body) -> None:
-        """The joints between a link and its parent, and the links between them."""
+        """Writes the joints between a link and its parent, and the links between these joints."""
         parts = parts_of(body)
         if any(part.kind == BALL for part in parts):
             raise ModelError(
-                f"joint {body.joint_name!r} is a ball, and URDF has none. Take rbd.joints.SphericalEuler, which has other "
+                f"joint {body.joint_name!r} is a ball joint, which URDF does not have. Use rbd.joints.SphericalEuler, with other "
                 "coordinates, or write MJCF: rbd.save_mjcf"
             )
         names = part_names(body.joint_name, parts)
@@ -164,7 +174,7 @@ class _Writer:
         self._along_joint(body, parts, names)
 
     def _between(self, body: str, joint: str) -> str:
-        """A link without mass that a part of a joint moves."""
+        """Writes a massless link that a part of a joint moves, and returns its name."""
         name = unused(f"{body}:{joint}", self.taken)
         self.taken.add(name)
         SubElement(self.robot, "link", name=name)
@@ -178,7 +188,7 @@ class _Writer:
         return joint
 
     def _part(self, joint: Element, body: Body, part: Part, axis, leader: str) -> None:
-        """The type of the joint of a part, its axis, and what acts along it."""
+        """Writes the type of the joint of a part, its axis, limits, damping, friction and mimic."""
         if axis is not None:
             SubElement(joint, "axis", xyz=text(axis))
         joint.set("type", TYPES[part.kind])
@@ -216,7 +226,7 @@ class _Writer:
             )
 
     def _along_joint(self, body: Body, parts: list[Part], names: list[str]) -> None:
-        """Tell what acts along a joint and has no words."""
+        """Records the properties of a joint that URDF cannot express."""
         if body.mimic is not None:
             return
         said = {name: DEFAULTS[name] for name in FLAT}
@@ -230,22 +240,24 @@ class _Writer:
                 for name, default in said.items():
                     entries = part.q if name in ("lower", "upper") else part.v
                     if np.any(getattr(body, name)[list(entries)] != default):
-                        self.losses.add(f"{name.replace('_', ' ')} of joints that float", body.joint_name)
+                        self.losses.add(
+                            f"{name.replace('_', ' ')} of floating and planar joints", body.joint_name
+                        )
 
 
-#: What acts along a joint of which nothing is said.
+#: Default properties of a joint.
 DEFAULTS = {
     "lower": -np.inf, "upper": np.inf, "damping": 0.0, "friction": 0.0, "velocity_limit": np.inf, "effort_limit": np.inf,
 }  # fmt: skip
 
 
 def _leader(parts: list[Part], part: Part) -> int:
-    """Which part has the coordinate that a part moves with."""
+    """Returns the index of the part whose coordinate moves the given part."""
     return next(i for i, one in enumerate(parts) if one.ratio is None and one.q == part.q)
 
 
 def _mimic(body: Body, part: Part, own: str) -> Mimic | None:
-    """Whom the joint of a part follows: who leads the body's joint, or else the part that leads this one."""
+    """Returns the mimic of a part's joint: the leader of the body's joint, or else the part that moves this part."""
     ratio = 1.0 if part.ratio is None else part.ratio
     if body.mimic is not None:
         return Mimic(
@@ -255,7 +267,7 @@ def _mimic(body: Body, part: Part, own: str) -> Mimic | None:
 
 
 def _origin(parent: Element, rotation, position) -> None:
-    """An `<origin>`, where it says anything."""
+    """Writes an `<origin>`, unless it is the identity."""
     given = {}
     if np.any(position):
         given["xyz"] = text(position)

@@ -1,4 +1,4 @@
-"""Shapes, as the `<visual>` and `<collision>` of URDF links."""
+"""Writes shapes as the `<visual>` and `<collision>` of URDF links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .losses import Losses
 from .numerals import angles, check_name, text
 
 
-#: The geometries that a few numbers say: the words, and what is said.
+#: The geometries with URDF elements, and the element and attributes of each.
 SIZES = {
     Sphere: lambda one: ("sphere", {"radius": one.radius}),
     Cylinder: lambda one: ("cylinder", {"radius": one.radius, "length": 2 * one.half_length}),
@@ -27,7 +27,7 @@ SIZES = {
 
 
 def write_shapes(robot: Element, shapes: tuple[Shape, ...], losses: Losses) -> None:
-    """All shapes that are on links; what is both seen and touched twice."""
+    """Writes all shapes on links. A shape that is both visual and collision is written twice."""
     links = {link.get("name"): link for link in robot.iter("link")}
     for shape in shapes:
         check_name("shape", shape.name)
@@ -46,7 +46,7 @@ def write_shapes(robot: Element, shapes: tuple[Shape, ...], losses: Losses) -> N
             if kind == "visual":
                 _material(element, shape)
         if shape.collision and contact_numbers(shape):
-            losses.add("what shapes touch with", shape.name)
+            losses.add("contact properties of shapes", shape.name)
 
 
 def _origin(element: Element, shape: Shape) -> None:
@@ -55,7 +55,7 @@ def _origin(element: Element, shape: Shape) -> None:
 
 
 def _geometry(shape: Shape) -> tuple[str, dict[str, str]] | None:
-    """The element and its words; None where URDF has none."""
+    """Returns the element and its attributes, or None if URDF has no such geometry."""
     geometry = shape.geometry
     if isinstance(geometry, Mesh) and isinstance(geometry.source, MeshFile):
         source = geometry.source
@@ -68,7 +68,7 @@ def _geometry(shape: Shape) -> tuple[str, dict[str, str]] | None:
 
 
 def _material(element: Element, shape: Shape) -> None:
-    """A colour needs a name there; where it has none it is the shape's."""
+    """Writes the color. URDF requires a material name; the shape's name is used if it has no material."""
     if shape.material or shape.rgba != GREY:
         material = SubElement(element, "material", name=shape.material or shape.name)
         SubElement(material, "color", rgba=text(shape.rgba))

@@ -1,4 +1,4 @@
-"""The motors of a URDF: simple `<transmission>`s, as `files/urdf_transmissions.py` reads them."""
+"""Writes the motors of a URDF as simple `<transmission>` elements, as `files/urdf_transmissions.py` reads them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from .losses import Losses
 from .numerals import check_name, text
 
 
-#: What ROS calls a motor that is told its effort.
+#: ROS's name for a motor with an effort command.
 EFFORT = "hardware_interface/EffortJointInterface"
 
 
 def write_transmission(robot: Element, model: Model, actuator: Actuator, losses: Losses) -> bool:
-    """A motor on a joint with one degree of freedom; says whether it is one. Only the joint can have a limit."""
+    """Writes a motor on a joint with one degree of freedom.
+
+    Returns whether the actuator is such a motor. Only the joint can have a limit.
+    """
     on = actuator.transmission
     if not isinstance(on, OnJoint) or actuator.gear.size != 1 or not _is_motor(actuator):
         return False
@@ -42,6 +45,6 @@ def write_transmission(robot: Element, model: Model, actuator: Actuator, losses:
 
 
 def _is_motor(actuator: Actuator) -> bool:
-    """Whether its force is its control."""
+    """Returns whether the actuator's force equals its control."""
     unit = type(actuator.gain) is Constant and float(actuator.gain.value) == 1
     return unit and actuator.bias is None and actuator.dynamics is None and actuator.force_range is None

@@ -1,4 +1,4 @@
-"""Writing MJCF, as MuJoCo's compiler reads it."""
+"""Writes MJCF for MuJoCo's compiler."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .things import write_things
 from .tree import write_tree
 
 
-#: What the integrators of `Settings` are called in the file.
+#: MJCF names of the integrators of `Settings`.
 INTEGRATORS = {"euler": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast"}
 
 
 def save_mjcf(model: Model, path: str | Path, strict: bool = False) -> None:
-    """Write a model as an MJCF file, which then is there as a whole or, if that fails, as it was. See `to_mjcf`.
+    """Writes a model as an MJCF file, atomically: if writing fails, an earlier file stays unchanged. See `to_mjcf`.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,44 +39,58 @@ def save_mjcf(model: Model, path: str | Path, strict: bool = False) -> None:
 
 
 def to_mjcf(model: Model, strict: bool = False) -> str:
-    """The text of an MJCF file that describes a model.
+    """Returns the text of an MJCF file that describes a model.
 
-    **Arguments**
+    `load_mjcf` and MuJoCo read the same mechanism from it: bodies and joints with the same names, the same coordinates and
+    frames, and the same mass matrix and bias force up to rounding. The file includes limits, damping, friction, springs,
+    armature, equality constraints, shapes, sites, tendons, actuators, sensors, keyframes, gravity and its compensation,
+    fluids, timestep and integrator.
 
-    - `strict`: whether what MJCF has no words for is an error or one warning, each with the names of what has it.
-
-    Read by `load_mjcf`, or by MuJoCo, it is the same mechanism: bodies and joints of the same names, the same coordinates, mass
-    matrix and bias force, to rounding, and the same frames; with the limits, damping, friction, springs, armature, equality
-    constraints, shapes, sites, tendons, actuators, sensors, keyframes, gravity and its compensation, fluids, timestep and
-    integrator.
-
-    - Bodies `body:joint` without mass, as `load_mjcf` makes them for several joints on one body, or for one beside its origin,
-      are joints of that body again.
-    - Other bodies without mass that move (and carry none welded to them) get 2e-15 kg, and as many kg m², the least that
-      MuJoCo takes. Nothing but bodies without any mass outside them moves differently for that.
-    - MuJoCo takes no inertia that no real body has. Where one of several bodies welded together has such, the one that moves is
-      written with that of all of them; where that does not help, it is lost, and the body has the mean of its moments.
+    - Massless bodies `body:joint`, which `load_mjcf` makes for several joints on one body or for a joint away from the
+      body's origin, become joints of that body again.
+    - Other moving massless bodies without a welded body of nonzero mass get 2e-15 kg and 2e-15 kg m², just above MuJoCo's
+      minimum. This changes only the motion of bodies that carry no mass.
+    - MuJoCo refuses physically inconsistent inertias. If one of several bodies welded together has such an inertia, the
+      moving body is written with the inertia of all of them. If that is still inconsistent, the body gets the mean of its
+      moments, and the inertia is reported as not written.
     - Joints in series (`Cylindrical`, `Universal`, `Translational`, `SphericalEuler`, `Composite`) become hinges, slides and
       balls of one body, called `joint:1`, `joint:2`.
-    - A `Planar` joint becomes two slides and a hinge, and a `Free` one that is not on the world itself three slides and a ball,
-      as in `Free2D` and `Free3D`: the same motion and the same numbers of q (those of `Planar` in the order x, y, angle), but
-      the linear velocities are those in the parent's axes.
-    - MuJoCo keeps joints that mimic others by constraints: they are joints with coordinates of their own, and an equality
-      `<joint>` ties each to its leader. The motion is the same, as far as MuJoCo's soft constraints hold; nq and nv are larger.
-    - Effort limits are those of what actuators do to a joint (`actuatorfrcrange`).
-    - Welds are called by the bodies that they weld, as `load_mjcf` calls them.
-    - Meshes are written by the name of their file where MuJoCo reads that (OBJ, binary STL), or else by their triangles. They
-      need MuJoCo 3.3, which then has their frames at their centres. Heights of terrain are in single precision there.
-    - Points that tendons run through, and frames that sensors are at, become sites where the model has none there, called
-      `tendon:body` and `sensor:body`; what tendons wrap around becomes geoms that touch nothing.
-    - Actuators of all families become `<general>` ones, which is what all of MuJoCo's are. One along several of the turns and
-      slides of a joint acts on a fixed tendon, `actuator:joint`.
-    - A fluid is around all bodies in MuJoCo: it is written where the model has the drag on each that MuJoCo works out.
+    - A `Planar` joint becomes two slides and a hinge. A `Free` joint that is not attached to the world itself becomes three
+      slides and a ball. The motion and the values of q are the same (`Planar` in the order x, y, angle), but the linear
+      velocities are in the axes of the parent.
+    - MuJoCo implements mimic joints by constraints: such joints have their own coordinates, and an equality `<joint>` ties
+      each to its leader. The motion is the same within MuJoCo's soft constraints; nq and nv are larger.
+    - Effort limits become limits on actuator forces at the joint (`actuatorfrcrange`).
+    - Welds have the names of the bodies that they weld, as in `load_mjcf`.
+    - Meshes refer to their file if MuJoCo reads it (OBJ, binary STL); otherwise their triangles are written. Meshes require
+      MuJoCo 3.3, which places their frames at their centers. Terrain heights are in single precision in MuJoCo.
+    - Points of tendons and frames of sensors become sites called `tendon:body` and `sensor:body`, unless the model has a
+      site there. Wrapping surfaces of tendons become geoms that do not collide.
+    - All actuators become `<general>` actuators. An actuator on several rotations and translations of a joint acts on a
+      fixed tendon, `actuator:joint`.
+    - In MuJoCo a fluid surrounds all bodies. It is written if the model has the drag on each body that MuJoCo computes.
 
-    MJCF has no words for velocity limits, for screws and racks (`Helical`, `RackAndPinion`, which are refused), for
-    joints that move by themselves or along splines, for damping, friction or springs that differ between the directions of a
-    ball or a free joint, for bias and drift of sensors, and for constraints other than `Connect`, `Weld` and a
-    `CoordinateCoupling` of a polynomial of degree four. MuJoCo has delays of sensors and actuators since its version 3.5.
+    MJCF cannot express:
+
+    - velocity limits;
+    - screws and racks (`Helical`, `RackAndPinion`), which are refused;
+    - kinematically driven joints and joints along splines;
+    - damping, friction or springs that differ between the directions of a ball or a free joint;
+    - bias and drift of sensors;
+    - constraints other than `Connect`, `Weld` and a `CoordinateCoupling` of a polynomial of degree four.
+
+    Delays of sensors and actuators require MuJoCo 3.5.
+
+    Args:
+      model: The model.
+      strict: If True, properties that MJCF cannot express raise a `ModelError`. Otherwise they cause one `ModelWarning`.
+        Both list the names of the elements concerned.
+
+    Returns:
+      The XML text.
+
+    Raises:
+      ModelError: If the model has joints without an MJCF equivalent, traced or non-finite values, or a batch axis.
 
     >>> "<hinge" in rbd.to_mjcf(rbd.load("double_pendulum")), "<joint" in rbd.to_mjcf(rbd.load("double_pendulum"))
     (False, True)
@@ -97,7 +111,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
         option.set("integrator", INTEGRATORS[settings.integrator])
     elif settings.integrator is not None:
         losses.add("the integrator", settings.integrator)
-    if contact_law(model) is None:  # and constraints that it has been given are not switched off
+    if contact_law(model) is None:  # constraints of the model stay enabled
         off = [what for what in settings.switched_off if what != "constraint" or not model.constraints]
         if off:
             SubElement(option, "flag", {what: "disable" for what in off})

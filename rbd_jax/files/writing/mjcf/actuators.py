@@ -1,4 +1,4 @@
-"""The actuators of an MJCF file: what `files/mjcf/actuators.py` reads, the other way round."""
+"""Writes the actuators of an MJCF file, the inverse of `files/mjcf/actuators.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .document import Document, late_by
 
 
 def write_actuator(out: Document, actuator: Actuator) -> bool:
-    """As a `<general>`, which is what all of MuJoCo's are. Activations start at zero there."""
+    """Writes an actuator as a `<general>`. Returns whether that is possible. Activations start at zero in MuJoCo."""
     found, dynamics = _transmission(out, actuator), _dynamics(actuator)
     gain, bias = _law(actuator.gain, "fixed"), _law(actuator.bias, "affine")
     lengths = [
@@ -38,7 +38,7 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
     if any(not np.array_equal(other, lengths[0]) for other in lengths):
         return False
     if actuator.activation is not None and np.any(actuator.activation):
-        out.losses.add("activations at the start of actuators", actuator.name)
+        out.losses.add("initial activations of actuators", actuator.name)
     for what, (kind, numbers) in (("gain", gain), ("bias", bias)):
         found |= {f"{what}type": kind, f"{what}prm": text(numbers)}
     if lengths:
@@ -53,7 +53,7 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
 
 
 def _transmission(out: Document, actuator: Actuator) -> dict[str, str] | None:
-    """What it acts on; MuJoCo has forces before torques."""
+    """Returns the attributes of the transmission. MuJoCo orders forces before torques."""
     on, gear = actuator.transmission, np.asarray(actuator.gear, float)
     if isinstance(on, OnJoint):
         if on.joint not in out.joints:
@@ -77,7 +77,7 @@ def _transmission(out: Document, actuator: Actuator) -> dict[str, str] | None:
 
 
 def _in_series(out: Document, actuator: Actuator) -> dict[str, str] | None:
-    """On a joint that is turns and slides in series: on one of them, or on a tendon that is the sum along all."""
+    """Returns the transmission to a joint written in series: one of its joints, or a tendon that sums over all of them."""
     [joint] = actuator.joints
     parts = {
         name: float(actuator.gear[part.v[0]])
@@ -97,7 +97,7 @@ def _in_series(out: Document, actuator: Actuator) -> dict[str, str] | None:
 
 
 def _law(law, constant: str) -> tuple[str, np.ndarray] | None:
-    """A gain or a bias in MuJoCo's words, which has one of its own for constant gains."""
+    """Returns the type and parameters of a gain or a bias. `constant` is MuJoCo's word for a constant one."""
     if law is None:
         return "none", np.zeros(3)
     if type(law) is Constant:
@@ -106,13 +106,13 @@ def _law(law, constant: str) -> tuple[str, np.ndarray] | None:
         return "affine", np.asarray(law.coefficients)
     if isinstance(law, MuscleGain | MuscleBias):
         peak, _, _, low, high, *shape = np.asarray(law.curves.numbers)
-        # The scale, which MuJoCo asks for, says the peak force only where that is not given.
+        # MuJoCo requires the scale, but uses it only without a given peak force.
         return "muscle", np.array([low, high, peak, 200, *shape])
     return None
 
 
 def _dynamics(actuator: Actuator) -> dict[str, str] | None:
-    """How its input follows its control, in MuJoCo's words. Its exact filter is the one whose steps are exact."""
+    """Returns the activation dynamics in MuJoCo's words. ("filterexact" differs from "filter" only in its exact steps.)"""
     by = actuator.dynamics
     if by is None:
         return {"dyntype": "none"}

@@ -1,4 +1,4 @@
-"""How shapes touch each other, and how soft stops and dry friction are, in an MJCF file."""
+"""Writes the contact properties of shapes, and the solver parameters of limits and dry friction, of an MJCF file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tree import LEAST
 
 
 def write_law(out: Document, law: Soft) -> bool:
-    """MuJoCo has no other law, and says of it what is not as usual."""
+    """Writes the contact model's deviations from MuJoCo's defaults. MuJoCo has only this contact model."""
     option = out.section("option")
     if law.cone != "pyramidal":
         option.set("cone", law.cone)
@@ -29,7 +29,7 @@ def write_law(out: Document, law: Soft) -> bool:
             said = next((one for one in custom if one.get("name") == name), None)
             said = SubElement(custom, "numeric", name=name) if said is None else said
             said.set("data", str(bound))
-    # Without an inertial frame, MuJoCo puts that of a massless body elsewhere than in the body's origin.
+    # Without an inertial frame, MuJoCo does not place that of a massless body at the body's origin.
     for name, element in out.bodies.items():
         if name != "world":
             _inertial_of(element)
@@ -53,7 +53,7 @@ def write_exclusion(out: Document, exclusion: ContactExclusion) -> bool:
 
 
 def write_softness(out: Document, softness: Softness) -> bool:
-    """With the tendon, or the joint, or all those that are written for it."""
+    """Writes solver parameters on the tendon, on the joint, or on all joints that are written for it."""
     if softness.tendon is not None:
         elements = [one for one in out.section("tendon") if one.get("name") == softness.tendon]
     else:
@@ -83,7 +83,7 @@ def write_centers(out: Document, centers: MasslessCenters) -> bool:
 
 
 def _inertial_of(body: Element) -> Element:
-    """The `<inertial>` of a body, made if it has none: without mass, in the body's origin."""
+    """Returns the `<inertial>` of a body. Adds a massless one at the body's origin if the body has none."""
     found = body.find("inertial")
     if found is not None:
         return found

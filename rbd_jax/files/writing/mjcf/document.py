@@ -1,4 +1,4 @@
-"""An MJCF file while it is written."""
+"""An MJCF file that is being written."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..numerals import text
 from ..series import Part
 
 
-#: No buffer of what was read, or told, is longer.
+#: Maximum length of the buffer of a delayed sensor or actuator, in samples.
 MOST_SAMPLES = 100_000
 
 
 @dataclass(frozen=True)
 class Written:
-    """A joint in the file, and which of the coordinates of a joint of the model are its own.
+    """A joint in the file, and its coordinates within the joint of the model.
 
     - `kind`: "hinge", "slide", "ball" or "free".
-    - `part`: what it is, or is of, in the joint of the body; `q` and `v` are its own entries of that joint's.
+    - `part`: the part of the body's joint that it represents or belongs to; `q` and `v` are its indices in that joint.
     """
 
     body: Body
@@ -42,7 +42,7 @@ class Written:
 
 @dataclass
 class Document:
-    """The file, and what of the model is where in it."""
+    """The file, and the place of each part of the model in it."""
 
     model: Model
     root: Element
@@ -52,41 +52,41 @@ class Document:
     bodies: dict[str, Element] = field(default_factory=dict)
     #: The joints of the file, by name.
     joints: dict[str, Written] = field(default_factory=dict)
-    #: The meshes of the file, by where their triangles come from, and their scale.
+    #: The meshes of the file, by the source of their triangles and their scale.
     meshes: dict[tuple[MeshSource, str], str] = field(default_factory=dict)
 
     def __post_init__(self):
         self.bodies["world"] = self.world
 
     def section(self, tag: str) -> Element:
-        """A part of the file, made where it is first asked for."""
+        """Returns a section of the file, which is created on first use."""
         found = self.root.find(tag)
         return SubElement(self.root, tag) if found is None else found
 
     def unused(self, tag: str, name: str) -> str:
-        """The name, or with as many underscores as it takes to be the only one of its kind."""
+        """Returns the name, with underscores appended until it is unique among its kind."""
         taken = {element.get("name", "") for element in self.root.iter(tag)}
         taken |= {thing.name for thing in self.model.attached}
         return unused(name, taken)
 
     def named(self, tag: str, name: str) -> Element:
-        """The element with this tag and this name."""
+        """Returns the element with this tag and this name."""
         return next(element for element in self.root.iter(tag) if element.get("name") == name)
 
     def agrees(self, element: Element, **values: str) -> bool:
-        """Whether an element has these values from now on: what is said once for several, all of them must say alike."""
+        """Sets attributes shared by several users of an element. Returns False if the element has other values already."""
         if any(element.get(key, value) != value for key, value in values.items()):
             return False
         element.attrib.update(values)
         return True
 
     def joint_names(self) -> list[str]:
-        """The joints in the order of MuJoCo's coordinates."""
+        """Returns the joints in the order of MuJoCo's coordinates."""
         return [joint.attrib["name"] for joint in self.world.iter() if joint.tag == "joint"]
 
 
 def set_frame(element: Element, rotation, position) -> None:
-    """`pos` and `quat`, where they say anything."""
+    """Sets `pos` and `quat`, unless they are the identity."""
     if np.any(position):
         element.set("pos", text(position))
     if not np.array_equal(rotation, np.eye(3)):
@@ -94,12 +94,12 @@ def set_frame(element: Element, rotation, position) -> None:
 
 
 def place(element: Element, frame: Transform) -> None:
-    """`pos` and `quat` of a frame."""
+    """Sets `pos` and `quat` to a frame."""
     set_frame(element, np.asarray(frame.rotation, float), np.asarray(frame.position, float))
 
 
 def wrapped_at(out: Document, name: str, body: str, frame: Transform, kind: str, radius: float) -> str:
-    """The name of a sphere or a cylinder for a tendon to wrap around: a geom of a shape, or a new one that touches nothing."""
+    """Returns the name of a wrapping sphere or cylinder: the geom of a shape, or a new geom that does not collide."""
     family = Sphere if kind == "sphere" else Cylinder
     for shape in out.model.shapes:
         same = (
@@ -118,7 +118,7 @@ def wrapped_at(out: Document, name: str, body: str, frame: Transform, kind: str,
 
 
 def site_at(out: Document, name: str, body: str, frame: Transform) -> str:
-    """The name of a site in this frame of a body: one that the model has there, or a new one."""
+    """Returns the name of a site with this frame on a body: a site of the model, or a new one."""
     for site in out.model.sites:
         if is_at(site, body, frame):
             return site.name
@@ -128,14 +128,14 @@ def site_at(out: Document, name: str, body: str, frame: Transform) -> str:
 
 
 def is_at(thing: Attached, body: str, frame: Transform) -> bool:
-    """Whether a site or a shape has this frame."""
+    """Returns whether a site or a shape has this frame."""
     own = thing.frames[0]
     same = np.array_equal(own.position, frame.position) and np.array_equal(own.rotation, frame.rotation)
     return same and thing.bodies[0] == body
 
 
 def late_by(out: Document, delay) -> dict[str, str]:
-    """What is said of something that is seen, or arrives, later: MuJoCo keeps so many samples."""
+    """Returns the attributes of a delayed sensor or actuator: the delay and the number of samples that MuJoCo buffers."""
     if delay is None or delay <= 0:
         return {}
     step = float(out.section("option").get("timestep", "0.002"))

@@ -1,6 +1,7 @@
-"""The force elements that an MJCF file can say: fluids and gravity compensation.
+"""Writes the force elements that MJCF can express: fluids and gravity compensation.
 
-A fluid is around all bodies: MuJoCo works out the cuboid or the ellipsoid of each, so those of the model must be the same.
+In MuJoCo a fluid surrounds all bodies. MuJoCo computes the cuboid or the ellipsoid of each body, so those of the model must
+be the same.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from .document import Document, is_at, place
 from .shapes import semiaxes
 
 
-#: How exact what MuJoCo works out from other numbers must be what the model has; as exact as its numbers, where they are short.
+#: Relative tolerance between the model and the values that MuJoCo computes, and its minimum in units of the model's machine
+#: precision.
 SAME, ROUNDED = 1e-9, 1e4
 
-#: Of the fluid that moves along with an ellipsoid: MuJoCo's integral is less exact.
+#: Relative tolerance of the added mass of ellipsoids: MuJoCo's integral is less accurate.
 SIMILAR = 1e-2
 
-#: What is lighter feels no fluid: MuJoCo's mjMINVAL.
+#: Mass below which MuJoCo applies no fluid forces: its mjMINVAL.
 WEIGHTLESS = 1e-15
 
 
 def write_compensation(out: Document, force: GravityCompensation) -> bool:
-    """As shares of the bodies' weight, which act at their centres of mass."""
+    """Writes fractions of the bodies' weight, which act at their centers of mass."""
     held: dict[str, np.ndarray] = {}
     tolerance = _tolerance(out)
     for body, point, mass in zip(
@@ -66,7 +68,7 @@ def _numbers(element: Element, key: str, default: str) -> np.ndarray:
 
 
 def write_fluid(out: Document, force: FluidForce) -> bool:
-    """Whether the file has the fluid, which it gets with the first of its forces."""
+    """Returns whether the file has the fluid, which is written with the first of its forces."""
     if "density" not in out.section("option").attrib and force is next(_in_fluid(out)):
         _write_fluid(out)
     return "density" in out.section("option").attrib
@@ -77,7 +79,7 @@ def _in_fluid(out: Document) -> Iterator[FluidForce]:
 
 
 def _write_fluid(out: Document) -> None:
-    """The fluid, if what the model has in it is what MuJoCo has: on the same bodies, cuboids and ellipsoids of the same sizes."""
+    """Writes the fluid if the model has MuJoCo's drag: on the same bodies, with cuboids and ellipsoids of the same sizes."""
     drags = list(_in_fluid(out))
     fluids = [{word: text(getattr(one, word)) for word in ("density", "viscosity", "wind")} for one in drags]
     if any(one != fluids[0] for one in fluids):
@@ -98,7 +100,7 @@ def _write_fluid(out: Document) -> None:
 
 
 def _ellipsoid(out: Document, body: str, frame: Transform, size: np.ndarray) -> Element:
-    """The geom that an ellipsoid is or stands for: that of a shape, or a new one that touches nothing."""
+    """Returns the geom of an ellipsoid: the geom of a shape that it represents, or a new geom that does not collide."""
     for shape in out.model.shapes:
         own = semiaxes(shape.geometry) if isinstance(shape, Shape) else None
         if own is not None and np.allclose(own, size, SAME, 0) and is_at(shape, body, frame):
@@ -112,13 +114,13 @@ def _ellipsoid(out: Document, body: str, frame: Transform, size: np.ndarray) -> 
 
 
 def _boxes(force: BoxDrag):
-    """The body of each cuboid, its frame there, and its sides."""
+    """Yields the body of each cuboid, its frame on the body, and its sides."""
     frames = np.asarray(force.frames.rotation, float), np.asarray(force.frames.position, float)
     return zip(force.bodies, *frames, np.asarray(force.sides, float), strict=True)
 
 
 def _moving(element: Element, moves: bool = False):
-    """The bodies below one that move and weigh something, and their `<inertial>`."""
+    """Yields the moving bodies with mass below an element, and their `<inertial>`."""
     for body in element.findall("body"):
         moving = moves or body.find("joint") is not None
         inertial = body.find("inertial")
@@ -128,7 +130,7 @@ def _moving(element: Element, moves: bool = False):
 
 
 def _is_box(tolerance: float, inertial: Element, rotation, position, sides) -> bool:
-    """Whether a cuboid is the one with the inertia of a body."""
+    """Returns whether a cuboid is the equivalent inertia box of a body."""
     mass, center = _mass_of(inertial)
     moments = _numbers(inertial, "diaginertia", "")
     squares = (moments.sum() - 2 * moments).clip(WEIGHTLESS) / mass * 6
@@ -141,11 +143,11 @@ def _is_box(tolerance: float, inertial: Element, rotation, position, sides) -> b
 
 
 def _is_moved_by(force: EllipsoidDrag) -> bool:
-    """Whether the fluid that ellipsoids move along is that of potential flow, as MuJoCo has it (Lamb, Hydrodynamics, 1932)."""
+    """Returns whether the added mass of ellipsoids is that of potential flow, as in MuJoCo (Lamb, Hydrodynamics, 1932)."""
     squares = np.asarray(force.semiaxes, float) ** 2
     volume = 4 / 3 * np.pi * np.sqrt(squares.prod(axis=1, keepdims=True))
     x, y, z = squares, np.roll(squares, -1, axis=1), np.roll(squares, -2, axis=1)
-    from scipy.special import elliprd  # a tenth of a second, which most never need
+    from scipy.special import elliprd  # imported here because it takes 0.1 s
 
     own = 2 / 3 * np.sqrt(x * y * z) * elliprd(y, z, x)
     second, third = np.roll(own, -1, axis=1), np.roll(own, -2, axis=1)

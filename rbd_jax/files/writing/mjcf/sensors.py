@@ -1,4 +1,4 @@
-"""The sensors of an MJCF file: what `files/mjcf/sensors.py` reads, the other way round."""
+"""Writes the sensors of an MJCF file, the inverse of `files/mjcf/sensors.py`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .document import Document, late_by, site_at
 from .shapes import type_and_size
 
 
-#: What each family is called in the file. An axis of a frame has its letter in the name.
+#: The element of each family of sensors. For an axis of a frame it includes the letter of the axis.
 TAGS: dict[type, str] = {
     family: kind.lower()
     for table in (JOINTS, ACTUATORS, TENDONS, LIMITS, SITES, FRAMES, ACCELERATIONS, SUBTREES, WHOLE)
@@ -44,7 +44,7 @@ TAGS: dict[type, str] = {
     sensors.Touch: "touch",
 }
 
-#: Those that are at sites. The others of a frame take bodies, too.
+#: The families that require a site. Other sensors of frames also accept bodies.
 AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder, sensors.Touch)
 
 
@@ -80,7 +80,7 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
 
 
 def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str]:
-    """The words that say which frames a sensor has."""
+    """Returns the attributes for the frames of a sensor."""
     frames = iter(range(len(sensor.bodies)))
     found: dict[str, str] = {}
     for place, words in zip(sensor.places, (("objtype", "objname"), ("reftype", "refname"))):
@@ -95,14 +95,17 @@ def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str
 
 
 def _shaped(out: Document, site: str, zone: Geometry) -> bool:
-    """Whether a site looks like a zone from now on."""
+    """Gives a site the geometry of a zone, and returns whether that is possible."""
     words = type_and_size(zone)
     return words is not None and out.agrees(out.named("site", site), **words)
 
 
 def _sees_as_there(out: Document, sensor: sensors.RangeFinder) -> bool:
-    """Whether a range finder looks through what MuJoCo's do: the shapes of its body, and those whose material is not seen, or
-    which are not seen themselves where they have none."""
+    """Returns whether a range finder ignores the same shapes as MuJoCo's.
+
+    MuJoCo ignores the shapes of the body, and fully transparent shapes. A material's opacity takes precedence over the
+    shape's.
+    """
     (place,) = sensor.places
     body = place.name if place.role == "body" else out.model.named(place.role, place.name).bodies[0]
     shapes = [shape for shape in out.model.shapes if isinstance(shape, Shape)]
@@ -111,7 +114,7 @@ def _sees_as_there(out: Document, sensor: sensors.RangeFinder) -> bool:
 
 
 def _at_shape(out: Document, sensor: Sensor, place: Reference, at_site: bool) -> tuple[str, str]:
-    """A geom, where MuJoCo leaves its frame as it is, or else a site."""
+    """Returns a geom if MuJoCo leaves its frame unchanged, or else a site."""
     shape = out.model.named("shape", place.name)
     if not at_site and isinstance(shape, Shape) and not isinstance(shape.geometry, Mesh | HeightField):
         return "geom", place.name
@@ -121,7 +124,7 @@ def _at_shape(out: Document, sensor: Sensor, place: Reference, at_site: bool) ->
 def _on_body(
     out: Document, sensor: Sensor, place: Reference, frame: Transform, at_site: bool
 ) -> tuple[str, str]:
-    """A body, where the frame is its own, or else a site."""
+    """Returns a body if the frame is the body's frame, or else a site."""
     own = np.array_equal(frame.rotation, np.eye(3)) and not np.any(frame.position)
     if own and not at_site:
         return "xbody", place.name

@@ -1,4 +1,4 @@
-"""Shapes, as the geoms of an MJCF file. They weigh nothing there: bodies say what they weigh themselves."""
+"""Writes shapes as geoms of an MJCF file, without mass, because bodies have explicit inertias."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..numerals import text
 from .document import Document, place
 
 
-#: The files of meshes that MuJoCo reads, and the most triangles that it takes of an STL file.
+#: File formats of meshes that MuJoCo reads, and its maximum number of triangles in an STL file.
 READ, MOST = (".stl", ".obj"), 200_000
 
 
@@ -30,14 +30,14 @@ def write_shape(out: Document, shape: Shape) -> bool:
     geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | numbers)
     place(geom, frame)
     geom.attrib.update(contact_numbers(shape))
-    group = shape.group  # by which MuJoCo sees what is drawn
+    group = shape.group  # MuJoCo draws shapes by their group
     if shape.visual != (group in DRAWN):
         group = DRAWN.start if shape.visual else DRAWN.stop
     if group != unsaid().group:
         geom.set("group", str(group))
     if shape.rgba != unsaid().rgba:
         geom.set("rgba", text(shape.rgba))
-    if shape.material:  # the colour is the shape's own, and its material says none
+    if shape.material:  # the shape has its own color; the material has the default color
         materials = [one.get("name") for one in out.section("asset").findall("material")]
         if shape.material not in materials:
             SubElement(out.section("asset"), "material", name=shape.material, rgba=text(UNSAID))
@@ -46,7 +46,7 @@ def write_shape(out: Document, shape: Shape) -> bool:
 
 
 def semiaxes(geometry) -> np.ndarray | None:
-    """Of the ellipsoid that stands for a geometry in a fluid, or None."""
+    """Returns the semiaxes of the ellipsoid that represents a geometry in a fluid, or None."""
     if type(geometry) in (Box, Ellipsoid):
         return np.asarray(geometry.half_sizes if isinstance(geometry, Box) else geometry.semiaxes, float)
     if not isinstance(geometry, Sphere | Capsule | Cylinder):
@@ -56,7 +56,7 @@ def semiaxes(geometry) -> np.ndarray | None:
 
 
 def _geometry(out: Document, shape: Shape) -> tuple[dict[str, str], Transform] | None:
-    """The type of a geom and its numbers, and its frame; None where MuJoCo has none such."""
+    """Returns the type and attributes of a geom, and its frame; None if MuJoCo has no such geom."""
     one, frame = shape.geometry, shape.placement
     if isinstance(one, Mesh):
         mesh = _mesh(out, shape.name, one)
@@ -65,14 +65,14 @@ def _geometry(out: Document, shape: Shape) -> tuple[dict[str, str], Transform] |
         return None
     if isinstance(one, HeightField):
         return _height_field(out, shape.name, one, frame)
-    if isinstance(one, Plane):  # the last is how far apart the lines of its grid are
+    if isinstance(one, Plane):  # the last size is the spacing of the grid lines
         return {"type": "plane", "size": text([*one.half_sizes, 1])}, frame
     words = type_and_size(one)
     return None if words is None else (words, frame)
 
 
 def type_and_size(geometry: Geometry) -> dict[str, str] | None:
-    """What geoms and sites alike say of it; None where they cannot."""
+    """Returns the attributes that geoms and sites share, or None if they cannot represent the geometry."""
     if isinstance(geometry, Sphere) or (isinstance(geometry, Capsule) and not geometry.half_length):
         return {"type": "sphere", "size": text(geometry.radius)}
     kind = type(geometry).__name__.lower()
@@ -88,7 +88,7 @@ def _moves(out: Document, body: str) -> bool:
 
 
 def _mesh(out: Document, name: str, mesh: Mesh) -> str | None:
-    """The name of the mesh, which is written once: a file that MuJoCo reads, or else the triangles; None where there are none."""
+    """Returns the name of the mesh asset, written once: a file that MuJoCo reads, or triangles; None without triangles."""
     scale = text(mesh.scale)
     known = out.meshes.get((mesh.source, scale))
     if known is not None:
@@ -102,7 +102,7 @@ def _mesh(out: Document, name: str, mesh: Mesh) -> str | None:
             return None
         words = {"vertex": text(vertices), "face": " ".join(map(str, faces.ravel().tolist()))}
     name = out.meshes[mesh.source, scale] = out.unused("mesh", Path(mesh.file).stem or name)
-    # An inertia is not asked for, and no mesh is too flat or too open for this one.
+    # The inertia is unused, and "shell" accepts meshes that are flat or open.
     element = SubElement(out.section("asset"), "mesh", {"name": name, "inertia": "shell"} | words)
     if np.any(np.asarray(mesh.scale) != 1):
         element.set("scale", scale)
@@ -110,7 +110,7 @@ def _mesh(out: Document, name: str, mesh: Mesh) -> str | None:
 
 
 def _is_read(file: Path) -> bool:
-    """Whether MuJoCo reads the file; of STL files it takes binary ones."""
+    """Returns whether MuJoCo reads the file; it reads only binary STL files."""
     if file.suffix.lower() not in READ or not file.is_file():
         return False
     if file.suffix.lower() != ".stl":
@@ -123,7 +123,7 @@ def _is_read(file: Path) -> bool:
 def _height_field(
     out: Document, name: str, field: HeightField, frame: Transform
 ) -> tuple[dict[str, str], Transform] | None:
-    """MuJoCo's heights begin at zero, and its rows where y is most."""
+    """Returns the geom of a height field. MuJoCo's heights start at zero, and its rows at the largest y."""
     heights = np.asarray(field.heights, float)
     least, most = heights.min(), heights.max()
     base = float(field.base) + least

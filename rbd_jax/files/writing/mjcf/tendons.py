@@ -1,4 +1,4 @@
-"""The tendons of an MJCF file: what `files/mjcf/tendons.py` reads, the other way round."""
+"""Writes the tendons of an MJCF file, the inverse of `files/mjcf/tendons.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_fixed(out: Document, tendon: FixedTendon) -> bool:
 
 
 def write_spatial(out: Document, tendon: SpatialTendon) -> bool:
-    """Through sites, of which its own points become some, and around geoms."""
+    """Writes a tendon through sites and around geoms. The tendon's own points become sites."""
     radii = np.asarray(tendon.radii)
     if any(piece.surface is not None and not radius for piece, radius in zip(tendon.pieces, radii)):
         return False
@@ -46,7 +46,7 @@ def write_spatial(out: Document, tendon: SpatialTendon) -> bool:
 
 
 def _site(out: Document, tendon: SpatialTendon, place: int) -> str:
-    """The name of the site at one of a tendon's places."""
+    """Returns the name of the site at a point of the tendon."""
     if place < 0:
         return tendon.sites[-1 - place]
     body = tendon.own_bodies[place]
@@ -54,7 +54,7 @@ def _site(out: Document, tendon: SpatialTendon, place: int) -> str:
 
 
 def _tendon(out: Document, kind: str, tendon: Tendon) -> Element:
-    """With the spring and the damper. Of two rest lengths -1 MuJoCo would find others."""
+    """Returns the element with spring and damper. MuJoCo would replace rest lengths -1 by lengths that it computes."""
     rest = np.asarray(tendon.rest_length, float)
     if (rest == -1).all():
         rest = np.nextafter(rest, 0)

@@ -1,6 +1,6 @@
-"""What is attached to a model, in an MJCF file: a function for each family, in the table `WRITERS`.
+"""Writes the attachments of a model to an MJCF file, with one function for each family, in the table `WRITERS`.
 
-A function writes one thing and says whether it could.
+A function writes one attachment and returns whether that is possible.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .shapes import write_shape
 from .tendons import write_fixed, write_spatial
 
 
-#: What is written before what refers to it, and before sites and the like that are made up for others.
+#: The order of writing: elements before their references, and before the sites that other elements generate.
 ORDER = (
     "site",
     "shape",
@@ -66,7 +66,7 @@ ORDER = (
 
 
 def write_things(out: Document) -> None:
-    """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
+    """Writes all attachments and records those that MJCF cannot express, together with the references to them."""
     lost: set[Reference] = set()
     order = {role: place for place, role in enumerate(ORDER)}
     for thing in sorted(out.model.attached, key=lambda thing: order.get(thing.role, len(ORDER))):
@@ -94,7 +94,7 @@ def _tie(out: Document, kind: str, constraint: Attached, **attributes) -> bool:
 
 
 def _connect(out: Document, constraint: Connect) -> bool:
-    """By sites, which say both points: of two bodies MuJoCo is told one, and finds the other where they stand at first."""
+    """Writes a connect between two sites. With bodies, MuJoCo would compute the second point from the initial configuration."""
     frames = [Transform.from_position(constraint.frames.position[i]) for i in (0, 1)]
     sites = [
         site_at(out, f"{constraint.label}:{body}", body, frame)
@@ -104,7 +104,7 @@ def _connect(out: Document, constraint: Connect) -> bool:
 
 
 def _weld(out: Document, constraint: Weld) -> bool:
-    """The position of MuJoCo's `relpose` is where the anchor, a point of the second body, is on the first."""
+    """Writes a weld. The position of MuJoCo's `relpose` is that of the anchor, a point of the second body, on the first."""
     a, b = constraint.frames[0], constraint.frames[1]
     relpose = [
         *np.asarray(a.position),
@@ -117,7 +117,7 @@ def _weld(out: Document, constraint: Weld) -> bool:
 
 
 def _coupling(out: Document, constraint: CoordinateCoupling) -> bool:
-    """`y - y0 = p(x - x0)` of one or two joints, of which one is there with its first power alone."""
+    """Writes `y - y0 = p(x - x0)` of one or two joints, where y appears only linearly."""
     rows = [Polynomial(np.asarray(row, float)).trim() for row in constraint.coefficients]
     if any(joint not in out.joints for joint in constraint.joints):
         return False
@@ -151,7 +151,7 @@ def _coupling(out: Document, constraint: CoordinateCoupling) -> bool:
 
 
 def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) -> bool:
-    """`Σ c q` of any number of joints, as the length of a tendon that stays."""
+    """Writes `Σ c q` of any number of joints as a tendon of constant length."""
     if any(row.degree() > 1 for row in rows):
         return False
     name = _tendon_of(out, constraint, rows)
@@ -168,7 +168,7 @@ def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) 
 
 
 def _tendon_of(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) -> str | None:
-    """The tendon of the model whose length is a sum, but for what is constant; None where there is none."""
+    """Returns the tendon of the model whose length is the sum up to a constant, or None."""
     slopes = {joint: row.coef[1:].tolist() for joint, row in zip(constraint.joints, rows)}
     for tendon in out.model.tendons:
         if isinstance(tendon, FixedTendon):
@@ -217,7 +217,7 @@ def _keyframe(out: Document, keyframe: Keyframe) -> bool:
 
 
 def _in_parents_axes(written: Written, q, v) -> np.ndarray:
-    """Velocities of a joint with the linear ones in the axes of the parent, as slides and MuJoCo's free joints have them."""
+    """Returns joint velocities with linear parts in the axes of the parent, as for slides and MuJoCo's free joints."""
     part, v = written.part, v.copy()
     own = list(part.v)
     if part.kind == FREE:
@@ -228,7 +228,7 @@ def _in_parents_axes(written: Written, q, v) -> np.ndarray:
     return v
 
 
-#: How each family is written; whether it could be.
+#: The function that writes each family, and returns whether that is possible.
 WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Site: _site,
     Shape: write_shape,

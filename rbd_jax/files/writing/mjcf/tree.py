@@ -1,7 +1,7 @@
-"""The bodies and joints of an MJCF file.
+"""Writes the bodies and joints of an MJCF file.
 
-A body of the file has the frame that it has in the model, and its joints act one after the other in that frame as it is at the
-joints' reference (`ref`). So joints of bodies without mass, one after the other, can be joints of one body, wherever they are.
+A body of the file has the same frame as in the model. Its joints act in series in that frame at the joints' reference
+(`ref`). So the joints of consecutive massless bodies can be joints of one body, wherever they are.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ..series import BALL, FREE, PLANE, SLIDE, TURN, Part, directions, part_name
 from .document import Document, Written, set_frame
 
 
-#: The least mass and moment that MuJoCo lets a moving body have (its mjMINVAL), and some more, so that rounding stays above it.
+#: Mass and moments of moving bodies, twice MuJoCo's minimum (mjMINVAL), so that rounding stays above that minimum.
 LEAST = 2e-15
 
-#: What acts along joints, and what that is called in the file.
+#: Passive properties of joints, and their MJCF attributes.
 WORDS = {"damping": "damping", "friction": "frictionloss", "armature": "armature", "stiffness": "stiffness"}
 
-#: Frames that differ by no more are the same: what rounding leaves of turns there and back.
+#: Frames whose difference is at most this rounding error are equal.
 SAME = 1e-14
 
 
 @dataclass(frozen=True)
 class Step:
-    """A joint to write: where it acts, seen from the one before it, and what it is.
+    """A joint to write, with its frame relative to the preceding joint.
 
     - `kind`: "hinge", "slide", "ball" or "free".
-    - `rotation`, `position`: where it acts, in the frame that the one before it has moved.
-    - `part`: what it is of the joint of a body; `q` and `v` are its own entries of that joint's.
+    - `rotation`, `position`: its frame, in the frame that the preceding joint moves.
+    - `part`: its part of the joint of a body; `q` and `v` are its indices in that joint.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Step:
 
     @property
     def reference(self) -> float:
-        """The coordinate in which the body is written, of a hinge or a slide."""
+        """The coordinate of a hinge or a slide in the configuration in which the body is written."""
         return float(self.body.reference[self.q[0]])
 
     def moved(self) -> tuple[np.ndarray, np.ndarray]:
-        """The frame that the joint moves, in the one before it, at its reference."""
+        """Returns the frame that the joint moves at its reference, in the frame of the preceding joint."""
         if self.kind == "hinge":
             return self.rotation @ _turn(self.axis, self.reference), self.position
         if self.kind == "slide":
@@ -67,7 +67,7 @@ class Step:
 
 
 def write_tree(out: Document, bodies: list[Body], eps: float) -> None:
-    """All bodies, and ties between those joints that mimic others and their leaders."""
+    """Writes all bodies, and the equalities between mimic joints and their leaders."""
     bodies = [_with_reference(body, bodies) for body in bodies]
     used = {name for thing in out.model.attached for name in thing.bodies}
     chains = _chains(bodies, used)
@@ -81,7 +81,7 @@ def write_tree(out: Document, bodies: list[Body], eps: float) -> None:
     for element in out.world.findall("body"):
         _least_masses(element)
     for body in bodies:
-        if body.mimic is not None:  # about the references of both, of which one follows from the other
+        if body.mimic is not None:  # relative to the references of both joints, which are consistent
             SubElement(
                 out.section("equality"), "joint", joint1=body.joint_name, joint2=body.mimic.leader,
                 polycoef=text([0, float(body.mimic.multiplier), 0, 0, 0]),
@@ -89,7 +89,7 @@ def write_tree(out: Document, bodies: list[Body], eps: float) -> None:
 
 
 def _with_reference(body: Body, bodies: list[Body]) -> Body:
-    """A body, its joint's reference that of a joint that mimics, where it does."""
+    """Returns a body whose mimic joint has the reference that follows from its leader's."""
     if body.mimic is None:
         return body
     leader = next(one for one in bodies if one.joint_name == body.mimic.leader)
@@ -97,7 +97,7 @@ def _with_reference(body: Body, bodies: list[Body]) -> Body:
 
 
 def _chains(bodies: list[Body], used: set[str]) -> list[list[Body]]:
-    """Bodies that are one body of the file: each with those above it that `load_mjcf` makes for its joints."""
+    """Returns groups of bodies that form one body of the file: each with the bodies that `load_mjcf` makes for its joints."""
     children: dict[str, list[Body]] = {}
     by_name = {body.name: body for body in bodies}
     for body in bodies:
@@ -125,7 +125,7 @@ def _massless(body: Body) -> bool:
 
 
 def _steps(chain: list[Body]) -> tuple[list[Step], tuple[np.ndarray, np.ndarray]]:
-    """The joints of a chain, and where the body is, seen from the last of them."""
+    """Returns the joints of a chain, and the frame of the body relative to the last of them."""
     steps: list[Step] = []
     rotation, position = np.eye(3), np.zeros(3)
     for index, body in enumerate(chain):
@@ -136,8 +136,8 @@ def _steps(chain: list[Body]) -> tuple[list[Step], tuple[np.ndarray, np.ndarray]
         for part, name in zip(parts, part_names(body.joint_name, parts), strict=True):
             if part.ratio is not None:
                 raise ModelError(
-                    f"joint {body.joint_name!r} is a {type(body.joint).__name__}, which MJCF has not. "
-                    "Write URDF (rbd.save_urdf), or take a slide and a hinge with a rbd.constraints.CoordinateCoupling"
+                    f"joint {body.joint_name!r} is a {type(body.joint).__name__}, which MJCF does not have. "
+                    "Write URDF (rbd.save_urdf), or use a slide and a hinge with a rbd.constraints.CoordinateCoupling"
                 )
             for kind, axis, q, v, ending in _elements(part, floats):
                 steps.append(Step(name + ending, kind, part, axis, rotation, position, body, q, v))
@@ -146,7 +146,7 @@ def _steps(chain: list[Body]) -> tuple[list[Step], tuple[np.ndarray, np.ndarray]
 
 
 def _elements(part: Part, floats: bool):
-    """MuJoCo's joints for a part: kind, axis, coordinates, degrees of freedom, and what its name ends in."""
+    """Yields MuJoCo's joints for a part: kind, axis, coordinates, degrees of freedom, and suffix of the name."""
     q, v = part.q, part.v
     if part.kind in (TURN, SLIDE):
         yield "hinge" if part.kind == TURN else "slide", part.axis, q, v, ""
@@ -165,7 +165,7 @@ def _elements(part: Part, floats: bool):
 
 
 def _write_chain(out: Document, chain: list[Body], taken: set[str]) -> None:
-    """The body that a chain becomes, in its parent; several, where MuJoCo cannot have all of the joints on one."""
+    """Writes the body of a chain; several bodies if MuJoCo cannot have all of its joints on one."""
     last, parent = chain[-1], out.bodies[chain[0].parent]
     steps, end = _steps(chain)
     groups: list[list[Step]] = [[]]
@@ -186,7 +186,7 @@ def _write_chain(out: Document, chain: list[Body], taken: set[str]) -> None:
 
 
 def _joins(group: list[Step], step: Step) -> bool:
-    """Whether MuJoCo can have a joint on the same body as those before it."""
+    """Returns whether MuJoCo allows a joint on the same body as the preceding joints."""
     size = {"free": 6, "ball": 3}
     kinds = [one.kind for one in group]
     if "free" in kinds or sum(size.get(kind, 1) for kind in (*kinds, step.kind)) > 6:
@@ -195,7 +195,7 @@ def _joins(group: list[Step], step: Step) -> bool:
 
 
 def _write_body(out: Document, element: Element, group: list[Step], end) -> None:
-    """The frame of a body, and its joints in it; `end` is the frame, seen from what the last of them moves."""
+    """Writes the frame of a body and its joints; `end` is the body's frame relative to that of its last joint."""
     frames = []
     rotation, position = np.eye(3), np.zeros(3)
     for step in group:
@@ -220,7 +220,7 @@ def _write_body(out: Document, element: Element, group: list[Step], end) -> None
 
 
 def _along(out: Document, joint: Element, step: Step) -> None:
-    """What acts along a joint."""
+    """Writes the reference, limits and passive properties of a joint."""
     body, kind = step.body, step.part.kind
     entry = lambda name: float(np.broadcast_to(getattr(body, name), body.joint.nq)[step.q[0]])
     if step.kind in ("hinge", "slide"):
@@ -236,18 +236,18 @@ def _along(out: Document, joint: Element, step: Step) -> None:
             joint.set("actuatorfrcrange", text(_wide(-effort, effort)))
     turned = (
         kind in (FREE, PLANE) and step.kind == "slide"
-    )  # slides of the parent's axes, where v has those of the body
+    )  # these slides are along the parent's axes, while v is in the body's
     entries = [*step.part.v[1:]] if turned and kind == PLANE else [*step.part.v[3:]] if turned else [*step.v]
     for name, word in WORDS.items():
         values = _of(body, name)[entries]
         if not np.any(values):
             continue
         if name == "stiffness" and kind in (FREE, PLANE):
-            out.losses.add("springs of joints that float", body.joint_name)
+            out.losses.add("springs of floating and planar joints", body.joint_name)
         elif name == "friction" and turned:
-            out.losses.add("friction of joints that float on other bodies or in planes", body.joint_name)
+            out.losses.add("friction of planar joints and of free joints on other bodies", body.joint_name)
         elif not (values == values[0]).all():
-            out.losses.add(f"{name} that differs between directions, of joints", body.joint_name)
+            out.losses.add(f"direction-dependent {name} of joints", body.joint_name)
         else:
             joint.set(word, text(values[0]))
             if name == "stiffness" and step.kind != "ball":
@@ -255,7 +255,7 @@ def _along(out: Document, joint: Element, step: Step) -> None:
 
 
 def _wide(lower: float, upper: float) -> tuple[float, float]:
-    """A range, which for MuJoCo must not be a single number."""
+    """Returns a range of nonzero width, which MuJoCo requires."""
     return (
         (lower, upper)
         if lower < upper
@@ -264,12 +264,12 @@ def _wide(lower: float, upper: float) -> tuple[float, float]:
 
 
 def _of(body: Body, name: str) -> np.ndarray:
-    """What acts along each degree of freedom of a body's joint."""
+    """Returns a property for each degree of freedom of a body's joint."""
     return np.broadcast_to(getattr(body, name), body.joint.nv)
 
 
 def _tell_losses(out: Document, body: Body) -> None:
-    """What acts along a joint, or is said of it, and has no words."""
+    """Records the properties of a joint that MJCF cannot express."""
     if np.isfinite(_of(body, "velocity_limit")).any():
         out.losses.add("velocity limits of joints", body.joint_name)
     for part in parts_of(body):
@@ -278,14 +278,14 @@ def _tell_losses(out: Document, body: Body) -> None:
         q, v = list(part.q), list(part.v)
         turn = q[-4:]
         if part.kind == BALL and not _is_unturned(body.reference[turn]):
-            out.losses.add("the neutral configuration of balls", body.joint_name)
+            out.losses.add("neutral configurations of ball joints", body.joint_name)
         if np.any(_of(body, "stiffness")[v]) and not _is_unturned(body.spring_reference[turn]):
-            out.losses.add("the turned rest of springs of balls", body.joint_name)
+            out.losses.add("rotated rest configurations of springs of ball joints", body.joint_name)
         ends = [np.broadcast_to(getattr(body, name), body.joint.nq)[q] for name in ("lower", "upper")]
         if np.isfinite(ends).any():
-            out.losses.add("limits of joints that turn freely", body.joint_name)
+            out.losses.add("limits of ball and free joints", body.joint_name)
         if np.isfinite(_of(body, "effort_limit")[v]).any():
-            out.losses.add("effort limits of joints that turn freely", body.joint_name)
+            out.losses.add("effort limits of ball and free joints", body.joint_name)
 
 
 def _is_unturned(quaternion) -> bool:
@@ -296,7 +296,10 @@ def _is_unturned(quaternion) -> bool:
 
 
 def _masses(chains: list[list[Body]], eps: float) -> dict[str, Mass]:
-    """Of each body that is written. Where one is such as no real body has, the moving body has that of all welded to it."""
+    """Returns the inertia of each written body.
+
+    If one of several welded bodies has a physically inconsistent inertia, the moving body gets the inertia of all of them.
+    """
     masses = {chain[-1].name: Mass.of(chain[-1], eps) for chain in chains}
     carriers: dict[str, tuple[str, Placement]] = {}
     for chain in chains:
@@ -322,7 +325,7 @@ def _is_real(mass: Mass) -> bool:
 
 
 def _axes(out: Document) -> dict[str, np.ndarray]:
-    """The axes of the cuboids that fluid drags at, which are those of the bodies' inertias where both are MuJoCo's."""
+    """Returns the axes of the cuboids with fluid drag. In MuJoCo they are also the axes of the bodies' inertias."""
     return {
         body: np.asarray(force.frames.rotation[row], float)
         for force in out.model.forces
@@ -336,7 +339,7 @@ def _write_mass(out: Document, body: Body, mass: Mass, wanted) -> None:
         return
     moments, axes = principal(mass.central, mass.tolerance, wanted)
     if not _is_real(mass):
-        out.losses.add("inertias that no real body has, of bodies", body.name)
+        out.losses.add("physically inconsistent inertias of bodies", body.name)
         moments, axes = np.full(3, max(moments.mean(), 0)), np.eye(3)
     element = SubElement(out.bodies[body.name], "inertial", pos=text(mass.com))
     if not np.array_equal(axes, np.eye(3)):
@@ -346,7 +349,7 @@ def _write_mass(out: Document, body: Body, mass: Mass, wanted) -> None:
 
 
 def _least_masses(body: Element) -> bool:
-    """Whether a body of the file or one welded to it has the mass that MuJoCo asks for; what moves without gets it."""
+    """Gives moving massless bodies the least mass. Returns whether the body or one welded to it has enough mass for MuJoCo."""
     carried = [_least_masses(child) for child in body.findall("body")]
     welded = [child.find("joint") is None for child in body.findall("body")]
     inertial = body.find("inertial")
@@ -364,7 +367,7 @@ def _least_masses(body: Element) -> bool:
 
 
 def _same(frame) -> bool:
-    """Whether a frame is where it is seen from, but for rounding."""
+    """Returns whether a frame is the identity up to rounding."""
     return bool(np.abs(frame[0] - np.eye(3)).max() <= SAME and np.abs(frame[1]).max() <= SAME)
 
 
