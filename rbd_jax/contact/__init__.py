@@ -6,6 +6,8 @@ What is attached to a model:
 - `Rigid`: rigid contact with friction, one convex problem a step
 - `Hard`: rigid contact by forces and impacts, from event to event
 - `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
+- `SoftEquality`, `SoftTendonEquality`: constraints held by springs and dampers, as MuJoCo's equality constraints
+- `QuaternionWeld`: MuJoCo's residual of a weld
 - `MasslessCenters`: what stands for the centers of mass of bodies without mass under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
 - `ContactExclusion`: two bodies that do not touch
@@ -54,6 +56,9 @@ __all__ = [
     "Rigid",
     "Hard",
     "Softness",
+    "SoftEquality",
+    "SoftTendonEquality",
+    "QuaternionWeld",
     "MasslessCenters",
     "ContactPair",
     "ContactExclusion",
@@ -85,6 +90,11 @@ __all__ = [
 from . import solvers as solvers
 from .compliant import Compliant as Compliant
 from .contacts import Contacts as Contacts
+from .equality import (
+    QuaternionWeld as QuaternionWeld,
+    SoftEquality as SoftEquality,
+    SoftTendonEquality as SoftTendonEquality,
+)
 from .geometry.bounds import bounding_sphere as bounding_sphere
 from .geometry.cores import Core as Core, core as core, from_support as from_support
 from .geometry.pairs import (

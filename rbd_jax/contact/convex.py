@@ -20,6 +20,7 @@ from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
 from .contacts import contacts_of, deepest, with_contacts
+from .equality import equality_rows, soft_equalities
 from .groups import Groups, contact_groups, together
 from .law import ContactLaw, Reaction
 from .on_bodies import OnBodies
@@ -49,6 +50,7 @@ class ConvexLaw(ContactLaw):
     """
 
     fixed_axes = True
+    holds_equalities = True
 
     cone: eqx.AbstractVar[Literal["pyramidal", "elliptic"]]
     impratio: eqx.AbstractVar[Float[Array, ""]]
@@ -86,6 +88,7 @@ class ConvexLaw(ContactLaw):
             others += joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction)
             if held_tendons(model):
                 others.append(tendon_rows(motion, own.tendons, own.give, hold, self.limits, self.friction))
+        others += equality_rows(motion, own.give, hold)
         inertia = _held(motion)
         resisting = None if free.resisting is None or self.as_implicitfast else jnp.diag(free.resisting)
         if within is not None:
@@ -145,7 +148,7 @@ def _forces(groups: list[Groups], forces: tuple) -> list[Array]:
 
 def _pattern(model: Model) -> Pattern | None:
     """Returns where the Hessian may be other than zero without contacts between moving bodies; None if that is everywhere."""
-    if model.constraints or held_tendons(model) or not model.topology.columns_are_v:
+    if model.constraints or held_tendons(model) or soft_equalities(model) or not model.topology.columns_are_v:
         return None
     supports = model.topology.tree.supports
     return Pattern(supports | supports.T)

@@ -11,6 +11,7 @@ import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
 from .._core.array import times
+from .._core.errors import ModelError
 from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model
@@ -76,6 +77,9 @@ class ContactLaw(Attached):
     #: Whether a step of `SemiImplicitEuler` is that of MuJoCo's `implicitfast`: springs along joints are taken at its start, and
     #: damping after the law.
     as_implicitfast: ClassVar[bool] = False
+
+    #: Whether the model may have soft equality constraints.
+    holds_equalities: ClassVar[bool] = False
 
     #: Whether floating bodies move along axes that do not turn in a step of `SemiImplicitEuler`.
     fixed_axes: ClassVar[bool] = False
@@ -153,6 +157,17 @@ class JumpingLaw(ContactLaw):
 
 
 def contact_law(model: Model) -> ContactLaw | None:
-    """The law of contact of a model, None where it has none."""
+    """Returns the contact model of a model, or None.
+
+    Raises:
+      ModelError: If the model has soft equality constraints, and no contact model that supports them.
+    """
     laws: tuple[ContactLaw, ...] = model.attached_as("contact law")  # pyright: ignore[reportAssignmentType]
-    return laws[0] if laws else None
+    law = laws[0] if laws else None
+    if model.attached_as("soft equality") and not (law and law.holds_equalities):
+        own = "no contact model" if law is None else f"the contact model {type(law).__name__}"
+        raise ModelError(
+            f"model {model.name!r} has soft equality constraints and {own}. Attach rbd.contact.Soft(), or make the constraints hard: "
+            'rbd.load_mjcf(..., equalities="hard")'
+        )
+    return law

@@ -46,11 +46,13 @@ class Mobilities(NamedTuple):
     - `dof`: the acceleration of each by a unit of force, the mean of those of a ball, and of a free body's three and three.
     - `bodies`: the mean acceleration of the centre of mass of each body by unit forces, and its angular one by torques.
     - `tendons`: the acceleration of the length of those that are held (see `held_tendons`) by a unit of tension.
+    - `tied`: the same for tendons in soft equality constraints (see `tied_tendons`).
     """
 
     dof: Float[Array, "nv"]
     bodies: Float[Array, "nb 2"]
     tendons: Float[Array, "t"]
+    tied: Float[Array, "e"]
 
 
 def mobilities(model: Model) -> Mobilities:
@@ -73,14 +75,21 @@ def mobilities(model: Model) -> Mobilities:
     j = point_jacobians(motion, moved, centres, axes)
     answers = jnp.sum(j * matmul(j, inverse), axis=2)
     bodies = jnp.stack([jnp.mean(answers[:, part], axis=1) for part in (slice(0, 3), slice(3, 6))], axis=1)
-    arms = Tendons(motion, held_tendons(model)).moments
-    tendons = dot(arms, matmul(arms, inverse))
-    return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), bodies, tendons)
+    arms = [Tendons(motion, some).moments for some in (held_tendons(model), tied_tendons(model))]
+    tendons, tied = (dot(own, matmul(own, inverse)) for own in arms)
+    return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), bodies, tendons, tied)
 
 
 def held_tendons(model: Model) -> tuple[Tendon, ...]:
     """The tendons of a model that have limits or dry friction."""
     return tuple(tendon for tendon in tendons_of(model) if tendon.held)
+
+
+def tied_tendons(model: Model) -> tuple[Tendon, ...]:
+    """Returns the tendons of all soft equality constraints of a model, in their order."""
+    known = {tendon.name: tendon for tendon in tendons_of(model)}
+    tied = model.attached_as("soft equality")
+    return tuple(known[name] for one in tied for name in getattr(one, "tendons", ()))
 
 
 class Softness(NamedTuple):

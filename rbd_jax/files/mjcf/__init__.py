@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
+from ..._core.arguments import choice
 from ..._core.errors import ModelError, ModelWarning
 from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
@@ -38,6 +40,7 @@ def load_mjcf(
     strict: bool = False,
     *,
     contact: bool = True,
+    equalities: Literal["soft", "hard"] = "soft",
     untrusted: bool = False,
     limits: Limits = USUAL,
 ) -> Model:
@@ -61,10 +64,11 @@ def load_mjcf(
     effort limit if the range is symmetric. The armature of a free joint weights the acceleration in this library's
     coordinates. For a rotating body that differs slightly from MuJoCo, and the loader warns about it.
 
-    Active equality constraints become constraints of the model, in the order of the file: `<connect>` a `Connect`, `<weld>`
-    a `Weld`, `<joint>` a `CoordinateCoupling`. A `<tendon>` constraint also becomes a `CoordinateCoupling` if its tendons
-    are sums of coordinates. These constraints are hard: `solref`, `solimp` and `torquescale` are ignored. Constraints
-    between bodies that cannot move relative to each other have no effect and are left out.
+    Active equality constraints are soft, as in MuJoCo: each becomes a `rbd.contact.SoftEquality` with its `solref` and `solimp`,
+    or a `rbd.contact.SoftTendonEquality`. With `equalities="hard"` they become constraints of the model, in the order of the
+    file: `<connect>` a `Connect`, `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`, and `<tendon>` a `CoordinateCoupling` if
+    its tendons are sums of coordinates. Constraints between bodies that cannot move relative to each other have no effect and
+    are left out.
 
     `model.shapes` holds the geoms, including those of the world. The model also has the `<pair>` and `<exclude>` elements,
     and the solver parameters of joint limits and dry friction where they differ from MuJoCo's defaults.
@@ -90,8 +94,9 @@ def load_mjcf(
       contact: If True, the model uses MuJoCo's contact model, `rbd.contact.Soft`, with the file's cone and `impratio`. Its
         bounds on contacts and pairs are read as in MJX (`<numeric name="max_contact_points">`, `max_geom_pairs`). The
         contact model also covers the limits and the dry friction of joints and tendons. A file without contacts, limits and
-        dry friction gets no contact model. If False, joint limits are not in force (`rbd.forces.JointLimit` makes springs of
+        dry friction gets no contact model, unless it has soft equality constraints. If False, joint limits are not in force (`rbd.forces.JointLimit` makes springs of
         them), dry friction is Coulomb friction, shapes do not collide, and touch sensors are left out.
+      equalities: "soft" for equality constraints that comply as in MuJoCo, "hard" for exact ones. Without `contact` they are hard.
       untrusted: If True, MuJoCo compiles the file in a separate process with limited time and memory. A crash of that
         process raises an ordinary error. The process adds about half a second.
       limits: Limits on the size of the file and, if `untrusted`, on MuJoCo's time and memory.
@@ -117,23 +122,24 @@ def load_mjcf(
     source, compiled = compiled_from(mujoco, path_or_xml, limits, untrusted)
     with telling(source):
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
-        missing = left_out(mujoco, compiled, contact)
+        soft = contact and choice("load_mjcf", "equalities", equalities, ("soft", "hard")) == "soft"
+        missing = left_out(mujoco, compiled, contact, soft)
         _report(name, missing, strict)
-        inactive = missing + not_in_force(mujoco, compiled, contact)
+        inactive = missing + not_in_force(mujoco, compiled, contact, soft)
         disabled = disabled_effects(mujoco, compiled)
         gravity = np.zeros(3) if "GRAVITY" in disabled else compiled.opt.gravity
         builder = ModelBuilder(gravity, name, settings=settings_of(mujoco, compiled, inactive))
         for body in bodies_of(compiled, disabled):
             builder.add(body)
         if not disabled & {"EQUALITY", "CONSTRAINT"}:
-            builder.attached += constraints_of(mujoco, compiled)
+            builder.attached += constraints_of(mujoco, compiled, soft)
         if not disabled >= {"SPRING", "DAMPER"}:
             builder.attached += fluid_of(mujoco, compiled)
         if "GRAVITY" not in disabled:
             builder.attached += compensation_of(compiled)
         builder.attached += sites_of(compiled)
         builder.attached += shapes_of(mujoco, compiled)
-        builder.attached += contact_of(mujoco, compiled, contact)
+        builder.attached += contact_of(mujoco, compiled, contact, soft)
         builder.attached += tendons_of(mujoco, compiled)
         builder.attached += actuators_of(mujoco, compiled)
         builder.attached += sensors_of(mujoco, compiled, contact)

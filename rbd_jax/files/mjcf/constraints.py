@@ -6,30 +6,52 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ..._core.array import from_numpy
+from ...contact.equality import QuaternionWeld, SoftEquality, SoftTendonEquality
 from ...loops import Connect, Constraint, CoordinateCoupling, Weld
+from ...spatial.attached import Attached
 from ...spatial.transform import Transform
 from .compiled import body_names, carrier_of, joint_names, rotation_matrix
+from .tendons import tendon_names
 
 
 #: MuJoCo's `eq_type`, for the kinds that are supported.
 CONNECT, WELD, JOINT, TENDON = range(4)
 
 
-def constraints_of(mujoco, compiled) -> list[Constraint]:
+def constraints_of(mujoco, compiled, soft: bool) -> list[Attached]:
+    """Returns the active equality constraints, as soft constraints of the contact model if `soft`, otherwise as hard ones."""
     bodies, hinges = body_names(compiled), joint_names(compiled)
-    found: list[Constraint] = []
+    found: list[Attached] = []
     for equality in np.flatnonzero(compiled.eq_active0).tolist():
         kind = compiled.eq_type[equality]
+        numbers = {key: np.array(getattr(compiled, f"eq_{key}")[equality]) for key in ("solref", "solimp")}
+        hard: Constraint | None = None
         if kind == JOINT:
-            found.append(CoordinateCoupling(_polynomials(compiled, equality, hinges)))
+            hard = CoordinateCoupling(_polynomials(compiled, equality, hinges))
+        elif kind == TENDON and soft:
+            found.append(SoftTendonEquality(*_lengths(compiled, equality), **numbers))
         elif kind == TENDON and couples_coordinates(mujoco, compiled, equality):
-            found.append(CoordinateCoupling(_sums(compiled, equality, hinges)))
+            hard = CoordinateCoupling(_sums(compiled, equality, hinges))
         elif kind in (CONNECT, WELD):
             (body_a, frame_a), (body_b, frame_b) = _ends(mujoco, compiled, equality)
-            if carrier_of(compiled, body_a) != carrier_of(compiled, body_b):
-                family = Weld if kind == WELD else Connect
-                found.append(family(bodies[body_a], frame_a, bodies[body_b], frame_b))
+            if carrier_of(compiled, body_a) == carrier_of(compiled, body_b):
+                continue
+            ends = bodies[body_a], frame_a, bodies[body_b], frame_b
+            if kind == CONNECT:
+                hard = Connect(*ends)
+            else:
+                hard = QuaternionWeld(*ends, compiled.eq_data[equality, 10]) if soft else Weld(*ends)
+        if hard is not None:
+            found.append(SoftEquality(hard, **numbers) if soft else hard)
     return found
+
+
+def _lengths(compiled, equality: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Returns the tendons of an equality constraint, their lengths in `qpos0`, and the polynomial between the lengths."""
+    ids = [int(compiled.eq_obj1id[equality]), int(compiled.eq_obj2id[equality])]
+    ids = [one for one in ids if one >= 0]
+    names = tendon_names(compiled)
+    return [names[one] for one in ids], compiled.tendon_length0[ids], np.array(compiled.eq_data[equality, :5])
 
 
 def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:

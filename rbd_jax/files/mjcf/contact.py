@@ -27,9 +27,17 @@ MOST = "max_contact_points"
 PAIRS = "max_geom_pairs"
 
 
-def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
-    """Returns the contact properties of the file, with the contact model if `law`."""
-    found: list[Attached] = [law_of(mujoco, compiled)] if law and needed(mujoco, compiled) else []
+def contact_of(mujoco, compiled, law: bool, soft: bool) -> list[Attached]:
+    """Returns the contact properties of the file.
+
+    Args:
+      mujoco: The module.
+      compiled: The `MjModel`.
+      law: Whether to include the contact model, if the file needs one.
+      soft: Whether equality constraints are soft.
+    """
+    is_needed = law and needed(mujoco, compiled, soft)
+    found: list[Attached] = [law_of(mujoco, compiled)] if is_needed else []
     found += _pairs(mujoco, compiled)
     bodies = body_names(compiled)
     names = names_of(
@@ -59,17 +67,18 @@ def _adjacent(mujoco, compiled, bodies: list[str]) -> list[ContactExclusion]:
 
 
 def acts(mujoco, compiled) -> bool:
-    """Returns whether the file enables contacts and constraints."""
-    return not disabled_effects(mujoco, compiled) & {"CONTACT", "CONSTRAINT"}
+    """Returns whether the file enables constraints."""
+    return "CONSTRAINT" not in disabled_effects(mujoco, compiled)
 
 
-def needed(mujoco, compiled) -> bool:
-    """Returns whether the file needs a contact model: for colliding shapes, limits or dry friction."""
+def needed(mujoco, compiled, soft: bool) -> bool:
+    """Returns whether the file needs a contact model: for colliding shapes, limits, dry friction or soft equality constraints."""
     disabled = disabled_effects(mujoco, compiled)
     stops = "LIMIT" not in disabled and np.any(compiled.jnt_limited)
     held = np.any(limits_of(compiled, disabled)) or np.any(friction_of(compiled, disabled))
     rubs = "FRICTIONLOSS" not in disabled and np.any(compiled.dof_frictionloss)
-    return acts(mujoco, compiled) and bool(may_touch(mujoco, compiled) or stops or held or rubs)
+    ties = soft and "EQUALITY" not in disabled and np.any(compiled.eq_active0)
+    return acts(mujoco, compiled) and bool(may_touch(mujoco, compiled) or stops or held or rubs or ties)
 
 
 def law_of(mujoco, compiled) -> ContactLaw:
@@ -86,7 +95,9 @@ def law_of(mujoco, compiled) -> ContactLaw:
 def may_touch(mujoco, compiled) -> bool:
     """Returns whether MuJoCo's filters allow contact between two geoms that can move relative to each other."""
     disabled = disabled_effects(mujoco, compiled)
-    return acts(mujoco, compiled) and bool(compiled.npair or len(_filtered(compiled, disabled)))
+    if disabled & {"CONTACT", "CONSTRAINT"}:
+        return False
+    return bool(compiled.npair or len(_filtered(compiled, disabled)))
 
 
 def _filtered(compiled, disabled: set[str], adjacent: bool = False) -> np.ndarray:
@@ -111,6 +122,8 @@ def _filtered(compiled, disabled: set[str], adjacent: bool = False) -> np.ndarra
 
 
 def _pairs(mujoco, compiled) -> list[ContactPair]:
+    if "CONTACT" in disabled_effects(mujoco, compiled):
+        return []
     shapes = shape_names(compiled)
     names = names_of([compiled.pair(i).name or f"pair_{i}" for i in range(compiled.npair)], compiled.pair)
     found = []

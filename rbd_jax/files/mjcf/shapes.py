@@ -11,7 +11,7 @@ from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plan
 from ...shapes.geometry import Geometry
 from ...shapes.mesh import GivenMesh
 from ...shapes.shape import Shape
-from .compiled import body_names, geom_frame, names_of
+from .compiled import body_names, disabled_effects, geom_frame, names_of
 
 
 #: The groups that MuJoCo draws by default.
@@ -31,6 +31,7 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
     bodies = body_names(compiled)
     paired = {int(geom) for geom in [*compiled.pair_geom1, *compiled.pair_geom2]}
     mesh = cache(lambda index: _mesh(compiled, index))
+    collides = "CONTACT" not in disabled_effects(mujoco, compiled)
     return [
         Shape(
             name,
@@ -41,7 +42,7 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
             collision=bool(compiled.geom_contype[index] or compiled.geom_conaffinity[index])
             or index in paired,
             group=int(compiled.geom_group[index]),
-            **_words(compiled, index),
+            **_words(compiled, index, collides),
         )
         for index, name in enumerate(shape_names(compiled))
     ]
@@ -52,9 +53,11 @@ WORDS = ("contype", "conaffinity", "condim", "priority")
 NUMBERS = ("margin", "gap", "friction", "solref", "solimp", "solmix")
 
 
-def _words(compiled, index: int) -> dict[str, Any]:
+def _words(compiled, index: int, collides: bool) -> dict[str, Any]:
     """Returns the attributes with the same name as in MuJoCo, the color and the material."""
     words = {key: int(getattr(compiled, f"geom_{key}")[index]) for key in WORDS}
+    if not collides:
+        words |= {"contype": 0, "conaffinity": 0}
     numbers = {key: np.array(getattr(compiled, f"geom_{key}")[index]) for key in NUMBERS}
     return words | numbers | _colour(compiled, index)
 

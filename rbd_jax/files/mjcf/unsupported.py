@@ -12,12 +12,15 @@ from .sensors import not_measured
 from .tendons import friction_of, limits_of, tendon_names
 
 
-def not_in_force(mujoco, compiled, contact: bool) -> list[str]:
+def not_in_force(mujoco, compiled, contact: bool, soft: bool) -> list[str]:
     """Returns descriptions of contacts and limits that are not in force; they change nothing until one becomes active."""
-    return contact_left_out(mujoco, compiled, contact)
+    found, disabled = contact_left_out(mujoco, compiled, contact), disabled_effects(mujoco, compiled)
+    if not soft and not disabled & {"EQUALITY", "CONSTRAINT"} and np.any(compiled.eq_active0):
+        found.append("softness of equality constraints")
+    return found
 
 
-def left_out(mujoco, compiled, contact: bool) -> list[str]:
+def left_out(mujoco, compiled, contact: bool, soft: bool) -> list[str]:
     """Returns descriptions of the elements that would change the motion of the tree."""
     found, disabled = [], disabled_effects(mujoco, compiled)
     hinges, bodies = joint_names(compiled), body_names(compiled)
@@ -36,7 +39,7 @@ def left_out(mujoco, compiled, contact: bool) -> list[str]:
         for kind in range(JOINT + 1, 8):
             which = (compiled.eq_type == kind) & compiled.eq_active0.astype(bool)
             for equality in np.flatnonzero(which).tolist() if kind == TENDON else ():
-                which[equality] = not couples_coordinates(mujoco, compiled, equality)
+                which[equality] = not soft and not couples_coordinates(mujoco, compiled, equality)
             if which.any():
                 label = mujoco.mjtEq(kind).name.removeprefix("mjEQ_").lower()
                 names = [compiled.eq(i).name or f"equality_{i}" for i in range(compiled.neq)]

@@ -8,7 +8,6 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from ...._core.files import whole_file
-from ....contact.law import contact_law
 from ....model import Model
 from ..description import bodies_of
 from ..losses import Losses
@@ -111,7 +110,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
         option.set("integrator", INTEGRATORS[settings.integrator])
     elif settings.integrator is not None:
         losses.add("the integrator", settings.integrator)
-    if contact_law(model) is None:  # constraints of the model stay enabled
+    if not model.attached_as("contact law"):  # constraints of the model stay enabled
         off = [what for what in settings.switched_off if what != "constraint" or not model.constraints]
         if off:
             SubElement(option, "flag", {what: "disable" for what in off})

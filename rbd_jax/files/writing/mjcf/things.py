@@ -12,6 +12,7 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ....contact.equality import QuaternionWeld, SoftEquality, SoftTendonEquality
 from ....contact.massless import MasslessCenters
 from ....contact.pairs import ContactExclusion, ContactPair
 from ....contact.soft import Soft
@@ -58,6 +59,7 @@ ORDER = (
     "softness",
     "massless centers",
     "constraint",
+    "soft equality",
     "force",
     "actuator",
     "sensor",
@@ -93,6 +95,43 @@ def _tie(out: Document, kind: str, constraint: Attached, **attributes) -> bool:
     return True
 
 
+def _soft(out: Document, equality: SoftEquality) -> bool:
+    """Writes the constraint, and its softness."""
+    write = WRITERS.get(type(equality.constraint))
+    if write is None or not write(out, equality.constraint):
+        return False
+    return _soften(out, equality)
+
+
+def _soften(out: Document, equality: SoftEquality | SoftTendonEquality) -> bool:
+    """Adds the softness to the equality constraint that was written last."""
+    element = out.section("equality")[-1]
+    element.set("solref", text(equality.solref))
+    element.set("solimp", text(equality.solimp))
+    return True
+
+
+def _tied_tendons(out: Document, equality: SoftTendonEquality) -> bool:
+    named = {f"tendon{number}": name for number, name in enumerate(equality.tendons, 1)}
+    # MuJoCo takes the lengths in the configuration of the file as the rest lengths.
+    lengths = np.asarray(equality.lengths_in_reference(out.model))
+    polynomial = Polynomial(np.asarray(equality.polynomial, float))
+    off = np.asarray(equality.rest, float) - lengths
+    if len(off) == 2:
+        polynomial = polynomial(Polynomial([-off[1], 1]))
+    else:
+        polynomial = Polynomial([polynomial.coef[0]])
+    coefficients = np.pad((polynomial + off[0]).coef, (0, 5))[:5]
+    SubElement(out.section("equality"), "tendon", named | {"polycoef": text(coefficients)})
+    return _soften(out, equality)
+
+
+def _quaternion_weld(out: Document, constraint: QuaternionWeld) -> bool:
+    _weld(out, constraint)
+    out.section("equality")[-1].set("torquescale", text(constraint.torquescale))
+    return True
+
+
 def _connect(out: Document, constraint: Connect) -> bool:
     """Writes a connect between two sites. With bodies, MuJoCo would compute the second point from the initial configuration."""
     frames = [Transform.from_position(constraint.frames.position[i]) for i in (0, 1)]
@@ -103,7 +142,7 @@ def _connect(out: Document, constraint: Connect) -> bool:
     return _tie(out, "connect", constraint, site1=sites[0], site2=sites[1])
 
 
-def _weld(out: Document, constraint: Weld) -> bool:
+def _weld(out: Document, constraint: Weld | QuaternionWeld) -> bool:
     """Writes a weld. The position of MuJoCo's `relpose` is that of the anchor, a point of the second body, on the first."""
     a, b = constraint.frames[0], constraint.frames[1]
     relpose = [
@@ -234,6 +273,9 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Shape: write_shape,
     Connect: _connect,
     Weld: _weld,
+    QuaternionWeld: _quaternion_weld,
+    SoftEquality: _soft,
+    SoftTendonEquality: _tied_tendons,
     CoordinateCoupling: _coupling,
     Keyframe: _keyframe,
     FixedTendon: write_fixed,
