@@ -169,6 +169,7 @@ Simulation:
 - `CrouchGrossman3`: third order, explicit
 - `RKMK2`: second order, explicit, in a chart
 - `RKMK3`: third order, explicit, in a chart
+- `MujocoEuler`: MuJoCo's `Euler` and `implicitfast`; the default of models from MJCF files
 - `RungeKutta4`: fourth order, explicit, in a chart
 - `RKMK45`: fifth order, explicit, adaptive step size
 - `Adaptive`: any diffrax solver, adaptive step size
@@ -195,7 +196,7 @@ Tools:
 - `checked`: wraps a function to raise an error for non-finite results and failure codes
 - `count_operations`: counts the operations of a function
 - `Operations`: operation counts
-- `specialize`: compiles a function for one model and omits arithmetic with its zeros and ones
+- `specialize`: specializes a function to one model, without arithmetic that its parameters make unnecessary
 - `Checkpoint`: a file to which a long run saves its progress and from which it resumes
 - `CheckpointError`: a checkpoint that cannot be resumed
 - `CheckpointWarning`: a checkpoint that could not be written
@@ -370,6 +371,7 @@ __all__ = [
     "CrouchGrossman3",
     "RKMK2",
     "RKMK3",
+    "MujocoEuler",
     "RungeKutta4",
     "RKMK45",
     "Adaptive",
@@ -596,6 +598,7 @@ from .simulate.implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
 from .simulate.keyframes import keyframe as keyframe, keyframe_controls as keyframe_controls
 from .simulate.lie_euler import LieEuler as LieEuler
 from .simulate.linearly_implicit_euler import LinearlyImplicitEuler as LinearlyImplicitEuler
+from .simulate.mujoco_euler import MujocoEuler as MujocoEuler
 from .simulate.rattle import Rattle as Rattle
 from .simulate.result import Result as Result
 from .simulate.rkmk2 import RKMK2 as RKMK2

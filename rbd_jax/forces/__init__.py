@@ -1,11 +1,11 @@
-"""What acts on a model besides its joints: springs, dampers, muscles, cables, gears, limits, fields. One family a file.
+"""Forces on a model: springs, dampers, muscles, cables, gears, joint limits, fields. Each family has its own file.
 
 Along joints:
 
-- `JointLimit`: stops at the model's position limits
-- `BristleFriction`: dry friction with a state of its own (LuGre)
-- `Bearing`: dry friction that grows with what the joint bears
-- `Gear`: two joints meshed through elastic teeth
+- `JointLimit`: one-sided springs at the model's position limits
+- `BristleFriction`: dry friction with an internal state (LuGre)
+- `Bearing`: dry friction that depends on the constraint forces of the joint
+- `Gear`: two joints coupled by elastic teeth
 - `mesh_gears`: the model with two joints in a rigid gear
 - `add_rotor`: the model with a geared rotor as a body
 - `reflect_rotor`: the model with a geared rotor as armature
@@ -17,50 +17,50 @@ Between points:
 - `SpringNetwork`: springs along many edges
 - `Cable`: an elastic cable along a path
 - `Muscle`: a muscle along a path
-- `ActivatedMuscle`: a muscle with an activation of its own
-- `ACTIVE_LENGTH`: a muscle's active force by its length
-- `PASSIVE_LENGTH`: its passive force by its length
-- `FORCE_VELOCITY`: its force by its speed
-- `add_deformable`: point masses joined by springs, added to what is being built
+- `ActivatedMuscle`: a muscle with activation dynamics
+- `ACTIVE_LENGTH`: active force of a muscle as a function of its length
+- `PASSIVE_LENGTH`: passive force of a muscle as a function of its length
+- `FORCE_VELOCITY`: active force of a muscle as a function of its velocity
+- `add_deformable`: adds point masses joined by springs to a model builder
 
 Tendons:
 
-- `FixedTendon`: a sum of coordinates
+- `FixedTendon`: a linear combination of joint coordinates
 - `SpatialTendon`: a string through points
-- `Pulley`: where its next string begins
-- `Around`: a sphere or a cylinder that it wraps around
-- `Tendon`: what every tendon inherits from
-- `tendon_lengths`: the length of each
-- `tendon_velocities`: the rate of that
+- `Pulley`: the start of another string of a spatial tendon
+- `Around`: a sphere or a cylinder that a spatial tendon wraps around
+- `Tendon`: the base class of tendons
+- `tendon_lengths`: the length of each tendon
+- `tendon_velocities`: the rate of each length
 - `tendon_moments`: the moment arms
 
 On bodies:
 
-- `DirectionalForce`: constant, in the world's axes
-- `ViscousDamping`: against the velocity of a frame
-- `GravityField`: the pull of a potential on every body
-- `CentralPotential`: that of a point mass
-- `GravityCompensation`: what holds bodies up
-- `BoxDrag`: of a fluid on bodies, as on cuboids
-- `EllipsoidDrag`: of a fluid on bodies, as on ellipsoids; with lift
-- `FluidForce`: what both inherit from
+- `DirectionalForce`: a constant force in the world's axes
+- `ViscousDamping`: a wrench opposite to the velocity of a frame
+- `GravityField`: the force of a gravitational potential on every body
+- `CentralPotential`: the potential of a point mass
+- `GravityCompensation`: a force that cancels the gravity of bodies
+- `BoxDrag`: fluid drag on bodies, modeled as cuboids
+- `EllipsoidDrag`: fluid drag and lift on bodies, modeled as ellipsoids
+- `FluidForce`: the base class of both
 
-Actuators: see `rbd.actuators`, which is a part of this.
+Actuators: see `rbd.actuators`, a part of this package.
 
-All together:
+All forces of a model:
 
-- `carried_forces`: all that acts on a model by what it carries
-- `activation_places`: where its activations are among the states that forces have themselves
+- `carried_forces`: all forces that a model carries
+- `activation_places`: the indices of its activations among the internal states of its forces
 
-Your own:
+Custom forces:
 
-- `Force`: what every force inherits from
-- `BodyForce`: what forces on bodies inherit from
-- `PointForce`: what pulls at points inherit from
-- `PathForce`: what tensions along a path inherit from
+- `Force`: the base class of all forces
+- `BodyForce`: the base class of forces on bodies
+- `PointForce`: the base class of forces at points
+- `PathForce`: the base class of tensions along a path
 - `Together`: several forces as one
 - `JointFriction`: bounded friction along joints over a step
-- `Bodies`: some of its bodies in maximal coordinates
+- `Bodies`: a set of bodies in maximal coordinates
 """
 
 __all__ = [
@@ -154,7 +154,7 @@ from .tendon import (
 from .viscous_damping import ViscousDamping as ViscousDamping
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Deprecated aliases of names that are now at the top of the library, `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

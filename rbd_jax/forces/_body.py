@@ -1,8 +1,8 @@
-"""Forces on bodies: written down in maximal coordinates, seen in generalized ones.
+"""Forces on bodies, defined in maximal coordinates and converted to generalized coordinates.
 
-A family says what wrench each body takes, in the body's own frame, from the frames and twists of the bodies it acts on
-(Sueda's notes, §1.9). All else follows: generalized forces, wrenches in the world, and stiffness and damping matrices in
-body twists, as an implicit scheme in maximal coordinates wants them (eq. 1.30).
+A family computes the wrench on each body, in the body's own frame, from the frames and twists of the bodies (Sueda's notes,
+§1.9). All other results follow: generalized forces, wrenches in the world, and stiffness and damping matrices in body twists
+for implicit schemes in maximal coordinates (eq. 1.30).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .force import Force
 
 
 class BodyForce(Force):
-    """A force that acts on bodies. A family implements `acts_on`, `body_wrenches` and `body_energy`.
+    """A force on bodies. A family implements `acts_on`, `body_wrenches` and `body_energy`.
 
     >>> print(isinstance(rbd.forces.ViscousDamping("bob", 0.5), rbd.forces.BodyForce))
     True
@@ -30,15 +30,15 @@ class BodyForce(Force):
 
     @abc.abstractmethod
     def acts_on(self, model: Model) -> list[int]:
-        """The bodies it acts on, each once: the order of the rows below."""
+        """Returns the indices of the bodies with forces, each once, in the order of the rows below."""
 
     @abc.abstractmethod
     def body_wrenches(self, model: Model, bodies: Bodies) -> Float[Array, "n 6"]:
-        """The wrench `[n; f]` on each of these bodies, in its own frame."""
+        """Returns the wrench `[n; f]` on each of these bodies, in its own frame."""
 
     @abc.abstractmethod
     def body_energy(self, model: Model, bodies: Bodies) -> Float[Array, ""]:
-        """The energy kept, from the frames of these bodies."""
+        """Returns the stored energy for the frames of these bodies."""
 
     def generalized_force(self, motion):
         indices = self.acts_on(motion.model)
@@ -61,7 +61,7 @@ class BodyForce(Force):
         return self.body_energy(motion.model, motion.bodies(indices))
 
     def wrenches(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
-        """The wrench `[n; f]` on every body, in the world frame at the world's origin: as `f_ext` takes them."""
+        """Returns the wrench `[n; f]` on every body, in the world frame at the world's origin, in the form of `f_ext`."""
         force, bodies, indices = self._bodies(model, q, v)
         acting = bodies.world_frames.force(force.body_wrenches(model, bodies))
         row = np.full(model.nb, -1)
@@ -71,10 +71,10 @@ class BodyForce(Force):
     def body_stiffness(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
     ) -> Float[Array, "n6 n6"]:
-        """`K = ∂f/∂E`: the change of the wrenches on the bodies it acts on, in their own frames, for steps `E exp(δ)`.
+        """Returns `K = ∂f/∂E`: the derivative of the wrenches, in the bodies' own frames, for steps `E exp(δ)`.
 
-        A block of six rows and columns for each body, in the order of `acts_on`. Sueda's (1.33) is this matrix; his
-        (1.37), (1.51), (1.62) and (1.67) are printed with the other sign.
+        The matrix has six rows and columns per body, in the order of `acts_on`. Sueda's (1.33) is this matrix; (1.37), (1.51),
+        (1.62) and (1.67) are printed with the opposite sign.
         """
         force, bodies, _ = self._bodies(model, q, v)
 
@@ -87,7 +87,7 @@ class BodyForce(Force):
     def body_damping(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
     ) -> Float[Array, "n6 n6"]:
-        """`D = -∂f/∂φ`: what a change of the twists of the bodies takes from the wrenches on them, in their own frames."""
+        """Returns `D = -∂f/∂φ`: the negative derivative of the wrenches with the bodies' twists, in their own frames."""
         force, bodies, _ = self._bodies(model, q, v)
 
         def turned(twists):

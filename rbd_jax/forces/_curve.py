@@ -1,4 +1,4 @@
-"""Curves through knots, cubic between them and straight beyond them (Sueda's notes, eq. 1.40)."""
+"""Curves through knots, cubic between the knots and straight beyond them (Sueda's notes, eq. 1.40)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True)
 class Curve:
-    """Given by its values and slopes at the knots, and so C¹ everywhere."""
+    """A C¹ curve with given values and slopes at its knots."""
 
     knots: Sequence[float]
     values: Sequence[float]
     slopes: Sequence[float]
 
     def __call__(self, x: Float[Array, ""]) -> Float[Array, ""]:
-        """The value at x."""
+        """Returns the value at x."""
         return self._pieces(x, self.coefficients)
 
     def integral(self, x: Float[Array, ""]) -> Float[Array, ""]:
-        """The area under the curve from the first knot to x."""
+        """Returns the integral of the curve from the first knot to x."""
         areas = self.coefficients / np.arange(1, 5)
         widths = np.diff([self.knots[0], *self.knots])
         ends = sum(areas[:-1, i] * widths ** (i + 1) for i in range(4))
@@ -33,7 +33,7 @@ class Curve:
 
     @cached_property
     def coefficients(self) -> Float[np.ndarray, "pieces 4"]:
-        """Of `1, t, t², t³` on each piece, t from its `origins`."""
+        """The coefficients of `1, t, t², t³` on each piece, with t relative to its `origins`."""
         knots, values, slopes = (np.array(row, float) for row in (self.knots, self.values, self.slopes))
         width, rise = np.diff(knots), np.diff(values)
         left, right, chord = slopes[:-1], slopes[1:], rise / width
@@ -45,7 +45,7 @@ class Curve:
 
     @property
     def origins(self) -> tuple[float, ...]:
-        """Where t is zero, for each piece: its first knot, or the only one it has."""
+        """The point with t = 0 on each piece: its first knot, or its only one."""
         return (self.knots[0], *self.knots)
 
     def _pieces(self, x, coefficients):

@@ -1,4 +1,4 @@
-"""Forces at points of bodies, and among them those along a path from point to point (Sueda's notes, §1.4 and §1.9)."""
+"""Forces at points of bodies, including forces along a path from point to point (Sueda's notes, §1.4 and §1.9)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..spatial.transform import Transform
 from ._body import BodyForce
 
 
-#: The name of what is no body: a point of it stays where it is.
+#: The name of the world; a point of the world does not move.
 WORLD = "world"
 
 
 class PointForce(BodyForce):
-    """Pulls at points, each fixed in a body or in the world.
+    """A force at points, each fixed in a body or in the world.
 
-    - `bodies`: the name of the body of each point, or `"world"`.
-    - `points`: in the frame of that body.
+    - `bodies`: the name of each point's body, or `"world"`.
+    - `points`: the points in the frames of these bodies.
 
     >>> wind = rbd.forces.DirectionalForce("bob", (0.0, 0.0, -1.0), (1.0, 0.0, 0.0))
     >>> print(isinstance(wind, rbd.forces.PointForce), wind.bodies)
@@ -41,7 +41,7 @@ class PointForce(BodyForce):
         self.points = number(force, "points", points, (len(self.bodies), 3))
         if set(self.bodies) == {WORLD}:
             raise ValueError(
-                f"{force}: all its points are in the world, where they pull at nothing; name a body"
+                f"{force}: all its points are in the world, where forces have no effect; name a body"
             )
 
     @property
@@ -53,17 +53,17 @@ class PointForce(BodyForce):
 
     @abc.abstractmethod
     def pulls(self, positions: Float[Array, "k 3"], velocities: Float[Array, "k 3"]) -> Float[Array, "k 3"]:
-        """The force at each point, in the world's axes; positions are about some point of the world."""
+        """Returns the force at each point, in the world's axes; positions are relative to some point of the world."""
 
     @abc.abstractmethod
     def energy_of(self, positions: Float[Array, "k 3"], origin: Float[Array, "3"]) -> Float[Array, ""]:
-        """The energy kept; `origin` is the point that positions are about."""
+        """Returns the stored energy; `origin` is the reference point of the positions."""
 
     def _names(self) -> list[str]:
         return [name for name in dict.fromkeys(self.bodies) if name != WORLD]
 
     def _rows(self) -> np.ndarray:
-        """The body of each point, as a place among `_names`; -1 for the world."""
+        """Returns the index of each point's body in `_names`, -1 for the world."""
         places = {name: place for place, name in enumerate(self._names())}
         return np.array([places.get(name, -1) for name in self.bodies])
 
@@ -72,7 +72,7 @@ class PointForce(BodyForce):
         return [model.body_index(name) for name in known]
 
     def body_wrenches(self, model, bodies):
-        """`Γᵀ Rᵀ f` with `Γ = [x×ᵀ, 1]` (eq. 1.13), summed over the points of each body."""
+        """Returns `Γᵀ Rᵀ f` with `Γ = [x×ᵀ, 1]` (eq. 1.13), summed over the points of each body."""
         frames, positions, velocities = self._placed(bodies)
         own = vecmat(self.pulls(positions, velocities), frames.rotation)
         wrenches = jnp.concatenate([cross(self.points, own), own], axis=-1)
@@ -82,7 +82,7 @@ class PointForce(BodyForce):
         return self.energy_of(self._placed(bodies)[1], bodies.origin)
 
     def _placed(self, bodies: Bodies) -> tuple[Transform, Array, Array]:
-        """Of each point: the frame of its body, its position, and its velocity `R Γ φ` (eq. 1.12)."""
+        """Returns for each point the frame of its body, its position, and its velocity `R Γ φ` (eq. 1.12)."""
         everything, rows = bodies.with_world(), self._rows()
         frames, twists = everything.frames.gather(rows), gather(everything.twists, rows)
         velocities = matvec(frames.rotation, twists[:, 3:] + cross(twists[:, :3], self.points))
@@ -90,9 +90,9 @@ class PointForce(BodyForce):
 
 
 class PathForce(PointForce):
-    """One tension along a path that runs straight from point to point (eqs. 1.57 to 1.60).
+    """A uniform tension along a path that runs straight from point to point (eqs. 1.57 to 1.60).
 
-    A segment without length has no direction, and pulls at nothing.
+    A segment of zero length has no direction and exerts no force.
 
     >>> cable = rbd.forces.Cable(["world", "bob"], [(1.0, 0.0, 0.0), (0.0, 0.0, -1.0)], rest_length=1.0, spring_constant=100.0)
     >>> print(isinstance(cable, rbd.forces.PathForce), cable.bodies)
@@ -106,19 +106,19 @@ class PathForce(PointForce):
 
     @abc.abstractmethod
     def tension_at(self, length: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
-        """The force that shortens the path, from its length and the rate of that."""
+        """Returns the tension that shortens the path, from its length and the rate of its length."""
 
     @abc.abstractmethod
     def energy_at(self, length: Float[Array, ""]) -> Float[Array, ""]:
-        """The energy kept at that length."""
+        """Returns the stored energy at a length."""
 
     def length(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
-        """The length of the path."""
+        """Returns the length of the path."""
         force, bodies, _ = self._bodies(model, q)
         return _stretch(*force._placed(bodies)[1:])[1]
 
     def tension(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
-        """The force with which the path pulls its ends together."""
+        """Returns the tension that pulls the ends of the path together."""
         force, bodies, _ = self._bodies(model, q, v)
         return force.tension_at(*_stretch(*force._placed(bodies)[1:])[1:])
 
@@ -133,7 +133,7 @@ class PathForce(PointForce):
 
 
 def _stretch(positions: Float[Array, "k 3"], velocities: Float[Array, "k 3"]):
-    """Of a path: the direction of each segment, the length of all, and its rate (eqs. 1.57 and 1.58)."""
+    """Returns the direction of each segment of a path, the total length, and its rate (eqs. 1.57 and 1.58)."""
     lengths, directions = lengths_and_directions(positions[1:] - positions[:-1])
     return directions, jnp.sum(lengths), jnp.sum(dot(directions, velocities[1:] - velocities[:-1]))
 
@@ -141,9 +141,9 @@ def _stretch(positions: Float[Array, "k 3"], velocities: Float[Array, "k 3"]):
 def lengths_and_directions(
     x: Float[Array, "k 3"],
 ) -> tuple[Float[Array, "k"], Float[Array, "k 3"]]:
-    """The length and the direction of each row. What is too short to have a direction gets zero, with all derivatives."""
+    """Returns the length and the direction of each row; both are zero, with all derivatives, for rows too short."""
     square = dot(x, x)
-    # Of the second derivative of a direction, square^(-5/2) is the largest factor: it must be a number.
+    # The largest factor in the second derivative of a direction, square^(-5/2), must be finite.
     apart = square > float(jnp.finfo(x.dtype).tiny) ** 0.4
     length = jnp.sqrt(jnp.where(apart, square, 1))
     return jnp.where(apart, length, 0), jnp.where(apart[:, None], x / length[:, None], 0)

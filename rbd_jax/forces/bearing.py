@@ -1,4 +1,4 @@
-"""Dry friction inside joints, which grows with what they bear (Sueda's notes, §2.11)."""
+"""Dry friction inside joints that depends on their constraint forces (Sueda's notes, §2.11)."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ from ..spatial.attached import Attached
 
 
 class Bearing(Attached):
-    """Friction of hinges and slides that grows with what they bear: Coulomb's law where their surfaces touch inside.
+    """Friction of hinges and slides that is proportional to their contact forces: Coulomb's law at their inner surfaces.
 
-    A hinge is a pin of radius r in two bushes, `length` L apart, whose middle is at the body's origin. What goes through the
-    joint across its motion is a force F across the axis n, a force A along it, and a bending moment M. Each bush bears half of F
-    and what M adds; A presses a collar of the same radius. The pin holds against torques up to
+    A hinge is a pin of radius r in two bushes at the distance L (`length`), with their middle at the body's origin. The joint
+    transmits a force F across the axis n, a force A along it, and a bending moment M. Each bush bears half of F and its
+    share of M; A acts on a collar of the same radius. The maximum friction torque is
 
-        μ r (|F/2 + M × n / L| + |F/2 - M × n / L| + |A|),
+        μ r (|F/2 + M × n / L| + |F/2 - M × n / L| + |A|).
 
-    and turns against so much. A slide is a bar in two such bushes, and M about its own axis is borne at the radius r:
+    The pin sticks below this torque, and slides against it. A slide is a bar in two such bushes, and the moment M_n about its
+    own axis is borne at the radius r:
 
         μ (|F/2 + M × n / L| + |F/2 - M × n / L| + |M_n| / r).
 
-    The contacts are those of Sueda's algorithm 8, all around each end, where every pair of opposite ones bears a force by halves.
-    This friction is beside the joint's own `friction`, which does not depend on loads.
+    The contacts are those of Sueda's algorithm 8, distributed around each end, where each pair of opposite contacts shares a
+    force equally. This friction is additional to the joint's own `friction`, which does not depend on loads.
 
-    It acts in rollouts of models, with loops and contact laws too, under `SemiImplicitEuler` by Coulomb's law itself, and under
-    explicit schemes smoothed like the other friction of joints (see `passive_force`); in `rbd.acceleration`, `rbd.sense` and the
-    reactions of a trajectory as there. Implicit schemes and reduced models refuse it. It is no part of `passive_force`.
+    It acts in rollouts of models, also with loops and contact models. `SemiImplicitEuler` uses Coulomb's law without
+    smoothing. Explicit schemes smooth it like the other joint friction (see `passive_force`). It also acts in
+    `rbd.acceleration`, `rbd.sense` and the reactions of a trajectory. Implicit schemes and reduced models do not support
+    it. `passive_force` does not include it.
 
-    - `joints`: their names. Each of the following is a number for each of them, or one for all.
+    - `joints`: the names of the joints. Each of the following is one value per joint, or one for all.
     - `coefficient`: μ.
     - `radius`: r.
-    - `length`: L; by default moments across the axis do not count.
+    - `length`: L; by default moments across the axis are ignored.
 
     >>> bearing = rbd.forces.Bearing("swing", coefficient=0.1, radius=0.05)
     >>> model = rbd.attach(rbd.load("pendulum"), bearing)
@@ -87,7 +89,7 @@ class Bearing(Attached):
         return self.changed(joints=tuple(np.array(self.joints)[kept].tolist()), **left)
 
     def limits(self, motion: Motion, wrenches: Float[Array, "nb 6"]) -> Float[Array, "k"]:
-        """Up to which force, or torque, each of its joints holds where they transmit these wrenches (see `joint_wrenches`)."""
+        """Returns the maximum friction force, or torque, of each joint under transmitted wrenches (see `joint_wrenches`)."""
         for joint in self.joints:
             self._check(joint, motion.model)
         bodies = np.array([motion.model.topology.joint_index(joint) for joint in self.joints], int)
@@ -98,7 +100,7 @@ class Bearing(Attached):
         axis = jnp.where(turns[:, None], turning, sliding)
         rate = jnp.sqrt(dot(axis, axis))
         axis = axis / rate[:, None]
-        # The point of a hinge's axis that is nearest to the body's origin; most often that itself.
+        # The point of a hinge's axis nearest to the body's origin, usually the origin.
         off = cross(turning, sliding) / jnp.where(turns, square, 1)[:, None]
         force = borne[:, 3:]
         moment = borne[:, :3] - cross(off, force)
@@ -109,7 +111,7 @@ class Bearing(Attached):
         else:
             couple = cross(bending, axis) / self.length[:, None]
             pressing = _length(across / 2 + couple) + _length(across / 2 - couple)
-        # By what a surface slides while the joint moves by one.
+        # The displacement of the sliding surface per unit of joint motion.
         lever = rate * jnp.where(turns, self.radius, 1)
         pressing = pressing + jnp.where(turns, jnp.abs(thrust), jnp.abs(twist) / self.radius)
         return self.coefficient * lever * pressing
@@ -120,18 +122,18 @@ class Bearing(Attached):
             kind = kind.joint
         if not isinstance(kind, (Revolute, Prismatic)):
             raise ModelError(
-                f"{self.label}: joint {joint!r} is a {type(kind).__name__}; bearings are those of hinges and slides, Revolute "
+                f"{self.label}: joint {joint!r} is a {type(kind).__name__}; bearings support hinges and slides only, Revolute "
                 "and Prismatic"
             )
 
 
 def bearings_of(model: Model) -> tuple[Bearing, ...]:
-    """The bearings of a model whose friction its simulation has to find."""
+    """Returns the bearings of a model, whose friction the simulation must solve for."""
     return model.attached_as("bearing")  # pyright: ignore[reportReturnType]
 
 
 def _length(x: Float[Array, "k 3"]) -> Float[Array, "k"]:
-    """Of vectors; the derivative at zero is zero."""
+    """Returns the lengths of vectors; the derivative at zero is zero."""
     square = dot(x, x)
     some = square > 0
     return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), 0)

@@ -1,4 +1,4 @@
-"""Dry friction at joints that sticks, as the bending of bristles (Canudas de Wit, Olsson, Åström & Lischinsky 1995: LuGre)."""
+"""Dry joint friction with sticking, modeled as bending bristles (Canudas de Wit, Olsson, Åström & Lischinsky 1995: LuGre)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from .joint_friction import JointFriction
 
 
 class BristleFriction(Force):
-    """Friction at joints with one degree of freedom each, with the mean deflection z of the bristles between as a state of
-    its own.
+    """Friction at joints with one degree of freedom, with the mean deflection z of bristles as an internal state.
 
         tau = -(σ₀ z + σ₁ ż + σ₂ v),    ż = v - σ₀ |v| z / g(v),    g(v) = F_c + (F_s - F_c) exp(-(v/v_s)²)
 
-    At rest it is a spring of stiffness σ₀ that gives way at the static force F_s; sliding at a steady speed it is
-    `g(v) sign(v) + σ₂ v`.
+    At rest it is a spring of stiffness σ₀ that yields at the static force F_s. In steady sliding it is `g(v) sign(v) + σ₂ v`.
 
-    - `joints`: their names. Each of the following is a number for each of them, or one for all.
-    - `coulomb` F_c, `static` F_s (as `coulomb` by default) and `stribeck_velocity` v_s.
+    - `joints`: the names of the joints. Each of the following is one value per joint, or one for all.
+    - `coulomb` F_c, `static` F_s (by default equal to `coulomb`) and `stribeck_velocity` v_s.
     - `stiffness` σ₀ and `damping` σ₁ of the bristles, `viscous` σ₂.
-    - `deflection`: where z starts.
+    - `deflection`: the initial value of z.
 
     The energy is that of the bristles, `σ₀ z²/2`.
 
-    The default scheme and `LinearlyImplicitEuler` take the bristles at the end of the step, z⁺ = `z exp(-h σ₀ |v| / g) + h v⁺`
-    within `±g / σ₀`, and solve for v⁺ with that. They are stable at any step, and without σ₁ the friction never adds energy.
-    Where the bristles are stiffer than the step can follow, this is Coulomb's law. Explicit schemes need steps
-    that are short beside `g / (σ₀ |v|)` and `√(M / σ₀)`.
+    The default scheme and `LinearlyImplicitEuler` evaluate the bristles at the end of the step, z⁺ =
+    `z exp(-h σ₀ |v| / g) + h v⁺` within `±g / σ₀`, and solve for v⁺ with this state. They are stable for any step, and
+    without σ₁ the friction never adds energy. If the bristles are too stiff for the step, the result is Coulomb's law.
+    Explicit schemes need steps that are short compared with `g / (σ₀ |v|)` and `√(M / σ₀)`.
 
     >>> friction = rbd.forces.BristleFriction("swing", coulomb=2.0, stiffness=1000.0)
     >>> model = rbd.add_forces(rbd.load("pendulum"), friction)
@@ -108,7 +106,7 @@ class BristleFriction(Force):
         return motion.resistance_along(self.joints, self.viscous), jnp.zeros_like(motion.v)
 
     def joint_friction(self, motion, step):
-        # σ₀ z⁺ + σ₁ (z⁺ - z)/h, with the z⁺ of `own_after`.
+        # σ₀ z⁺ + σ₁ (z⁺ - z)/h, with z⁺ from `own_after`.
         kept, limit = self._over(motion, step)
         damping = self.bristle_damping / step
         stiffness = self.bristle_stiffness + damping
@@ -118,15 +116,15 @@ class BristleFriction(Force):
         )  # fmt: skip
 
     def _level(self, v: Float[Array, "k"]) -> Float[Array, "k"]:
-        """g, the friction of steady sliding."""
+        """Returns g, the friction of steady sliding."""
         falling = jnp.exp(-((v / self.stribeck_velocity) ** 2))
         return self.coulomb + (self.static - self.coulomb) * falling
 
     def _over(self, motion, step) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
-        """What slip leaves of the deflection in a step, and the largest deflection at its end.
+        """Returns the deflection that remains after slip in a step, and the maximum deflection at the end of the step.
 
-        The bristles slip at the speed of the start of the step. Where they are bent further than steady sliding bends them,
-        as after g has fallen, the excess decays at the same rate.
+        The bristles slip at the velocity at the start of the step. A deflection above that of steady sliding, as after g has
+        decreased, decays to it at the same rate.
         """
         v = motion.speeds(self.joints)
         steady = self._level(v) / self.bristle_stiffness
@@ -146,5 +144,5 @@ class BristleFriction(Force):
 
 
 def _speed(v: Float[Array, "k"]) -> Float[Array, "k"]:
-    """|v|. At rest its derivative is zero, the mean of both sides: nothing prefers a direction there."""
+    """Returns |v|; the derivative at rest is zero, the mean of both sides, since no direction is preferred."""
     return jnp.sign(v) * v

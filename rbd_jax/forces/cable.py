@@ -1,4 +1,4 @@
-"""A cable over any number of points, which pulls and never pushes (Sueda's notes, eqs. 1.57 to 1.64)."""
+"""A cable over any number of points, which only pulls (Sueda's notes, eqs. 1.57 to 1.64)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ._point import PathForce
 
 
 class Cable(PathForce):
-    """An elastic cable that runs without friction from point to point, one tension all along it.
+    """An elastic cable that runs without friction from point to point, with a uniform tension.
 
-    Longer than its rest length L by x, it pulls with `k c(x) + d c'(x) ẋ`, but never with less than nothing; c is
-    `max(x, 0)` with its corner rounded over the length `transition`, so that the cable comes taut smoothly.
+    At an elongation x beyond its rest length L, the tension is `k c(x) + d c'(x) ẋ`, but at least zero. c is `max(x, 0)` with
+    its corner rounded over the length `transition`, so that the cable becomes taut smoothly.
 
-    - `rest_length` L; `transition`, a thousandth of it by default.
+    - `rest_length` L; `transition`, by default a thousandth of L.
     - `spring_constant` k, in N/m, and `damping_constant` d, in N s/m.
 
     >>> bodies, points = ["world", "upper", "lower"], [(0.5, 0.0, 0.0), (0.1, 0.0, -1.0), (0.1, 0.0, -1.0)]

@@ -1,4 +1,4 @@
-"""All that acts on a model by what it carries."""
+"""All forces that a model carries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 def carried_forces(model: Model, u: Float[Array, "nu"] | None = None) -> tuple[Force, ...]:
-    """The force elements of a model, the springs and dampers of its tendons, and its actuators under the controls u (or zero).
+    """Returns the forces of a model: force elements, springs and dampers of tendons, and actuators.
 
-    The states that they have themselves are in this order: those of the force elements, then the activations.
+    Internal states are in this order: the states of the force elements, then the activations.
+
+    Args:
+      model: The model.
+      u: Controls of the actuators, shape (nu,). Default: zero.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
     >>> rbd.forces.carried_forces(model, jnp.array([0.1]))[0](model, jnp.zeros(2), jnp.zeros(2))
@@ -34,7 +38,7 @@ def carried_forces(model: Model, u: Float[Array, "nu"] | None = None) -> tuple[F
 
 
 def activation_places(model: Model) -> dict[str, int]:
-    """Where the activation of each actuator that has one is among the states that what a model carries has itself.
+    """Returns the index of each actuator's activation among the internal states of the model's forces, by actuator name.
 
     >>> servo = rbd.actuators.Position("servo", "elbow", kp=10.0, time_constant=0.1)
     >>> rbd.forces.activation_places(rbd.attach(rbd.load("double_pendulum"), servo))

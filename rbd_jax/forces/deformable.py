@@ -1,8 +1,8 @@
 """Deformable bodies as masses and springs, free or attached to rigid bodies (Sueda's notes, §2.7).
 
-A free node is a body without extent that slides in all three directions, so that its coordinates pass through the
-Jacobian of eq. (2.89) unchanged. An attached node is a point of its body: it moves at `J_am φ = R Γ φ` (2.87), its springs
-act there, and its mass is a part of the body's inertia, `J_amᵀ m J_am` (2.91, 2.92). So there is nothing that could drift.
+A free node is a point body that slides in all three directions, so that its coordinates pass through the Jacobian of eq. (2.89)
+unchanged. An attached node is a point of its body: it moves at `J_am φ = R Γ φ` (2.87), its springs act there, and its mass
+is a part of the body's inertia, `J_amᵀ m J_am` (2.91, 2.92). Attachments therefore cannot drift.
 """
 
 from __future__ import annotations
@@ -40,20 +40,25 @@ def add_deformable(
     attach: Mapping[int, str] | None = None,
     q: Float[Array, "nq"] | None = None,
 ) -> SpringNetwork:
-    """Add point masses joined by springs to what is being built; returns the springs, for `rollout(forces=(..., springs))`.
+    """Adds point masses joined by springs to a builder; returns the springs, for `rollout(forces=(..., springs))`.
 
-    Free nodes become bodies with three degrees of freedom each, called by the name and their number, as `"rope 3"`. Their
-    coordinates are displacements from the given positions. Gravity is the model's.
+    Free nodes become bodies with three degrees of freedom each. Their names consist of `name` and their index, such as
+    `"rope 3"`. Their coordinates are displacements from the given positions. Gravity is the model's.
 
-    **Arguments**
+    Args:
+      builder: The builder, with the bodies that hold attached nodes.
+      name: The prefix of the names of free nodes.
+      positions: Positions of the nodes in the world, (k, 3).
+      edges: Pairs of node indices.
+      masses: Masses of the nodes; a scalar applies to each node.
+      spring_constants: In N/m, per edge or one for all.
+      damping_constants: In N s/m, per edge or one for all.
+      rest_lengths: Per edge or one for all. Default: all springs are at rest at the given positions.
+      attach: The bodies that hold nodes, `{node: body}`; `"world"` fixes a node.
+      q: The configuration of the builder's bodies in which the nodes are at `positions`. Default: neutral.
 
-    - `positions`: of the nodes, in the world: (k, 3).
-    - `edges`: pairs of nodes, by number.
-    - `masses`: of the nodes; one number is for each of them.
-    - `spring_constants`, in N/m, `damping_constants`, in N s/m, `rest_lengths`: of the edges, or one number for all.
-      By default all springs rest at the given positions.
-    - `attach`: the bodies that hold nodes, `{node: body}`. They must be there already; `"world"` holds a node still.
-    - `q`: the configuration of the bodies there, in which the nodes are where `positions` says; neutral by default.
+    Returns:
+      A `SpringNetwork`.
 
     >>> builder = rbd.ModelBuilder()
     >>> nodes = jnp.array([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.2, 0.0, 0.0]])
@@ -95,14 +100,14 @@ def add_deformable(
 
 @compiled
 def _lengths(nodes: Float[Array, "n 3"], first, second) -> Float[Array, "k"]:
-    """How far the nodes of each pair are apart."""
+    """Returns the distance of the nodes of each pair."""
     return lengths_and_directions(nodes[second] - nodes[first])[0]
 
 
 def _attached(
     builder: ModelBuilder, attach: Mapping[int, str], places: list[Array], q
 ) -> dict[int, tuple[str, Float[Array, "3"]]]:
-    """For each attached node its body and its place there."""
+    """Returns for each attached node its body and its position on the body."""
     for node in attach:
         if not isinstance(node, int | np.integer) or not 0 <= node < len(places):
             raise ValueError(f"add_deformable: attach names node {node!r}; there are {len(places)}, from 0")
@@ -118,7 +123,7 @@ def _attached(
 
 
 def _rows(x: Float[Array, "n *k"]) -> list[Array]:
-    """The rows of an array. By way of NumPy where they are known: JAX would compile every one of the slices."""
+    """Returns the rows of an array, by NumPy if it is known, because JAX would compile every slice."""
     return [jnp.asarray(row) for row in np.asarray(x)] if is_known(x) else list(x)
 
 

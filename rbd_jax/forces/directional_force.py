@@ -10,7 +10,7 @@ from ._point import PointForce
 
 
 class DirectionalForce(PointForce):
-    """A `force` that is constant in the world's axes, at a `point` of a body. Its energy is `-force · x`.
+    """A `force` at a `point` of a body, constant in the world's axes, with the energy `-force · x`.
 
     >>> wind = rbd.forces.DirectionalForce("bob", (0.0, 0.0, -1.0), (1.0, 0.0, 0.0))
     >>> print(wind(rbd.load("pendulum"), jnp.zeros(1), jnp.zeros(1)))

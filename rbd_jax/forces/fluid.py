@@ -1,4 +1,4 @@
-"""Drag and lift of bodies that move through a fluid at rest, or in a wind, by the two models of MuJoCo."""
+"""Drag and lift of bodies that move through a fluid at rest or in a wind, by the two fluid models of MuJoCo."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .force import Force
 
 
 class FluidForce(Force):
-    """A wrench on each of some frames, by how it moves through a fluid. A family implements `wrench`.
+    """A wrench on each of some frames, as a function of its velocity through a fluid. A family implements `wrench`.
 
-    - `bodies`, `placements`: the body of each frame, and the frame on it.
-    - `density` (kg/m³), `viscosity` (Pa s): of the fluid.
+    - `bodies`, `placements`: the body of each frame, and the frame on the body.
+    - `density` (kg/m³), `viscosity` (Pa s): properties of the fluid.
     - `wind`: the velocity of the fluid, in the world's axes.
 
     >>> center = rbd.Transform.from_position(jnp.zeros((1, 3)))
@@ -41,7 +41,9 @@ class FluidForce(Force):
         family = type(self).__name__
         self.bodies = names(family, "bodies", bodies)
         if placements.position.shape != (len(self.bodies), 3):
-            raise ModelError(f"{family}: it has {len(self.bodies)} bodies, and takes a frame on each: (k,)")
+            raise ModelError(
+                f"{family}: placements must have one frame per body, (k,), for {len(self.bodies)} bodies"
+            )
         self.placements = placements
         self.density = number(family, "density", density, least=0)
         self.viscosity = number(family, "viscosity", viscosity, least=0)
@@ -56,7 +58,7 @@ class FluidForce(Force):
 
     @abc.abstractmethod
     def wrench(self, twists: Float[Array, "k 6"]) -> Float[Array, "k 6"]:
-        """The wrench `[n; f]` of the fluid on each frame, from its velocity `[ω; v]` through the fluid; in its own axes."""
+        """Returns the wrench `[n; f]` on each frame from its velocity `[ω; v]` through the fluid, in its own axes."""
 
     def generalized_force(self, motion):
         at = fixed_frames(motion, (self,))
@@ -69,9 +71,9 @@ class FluidForce(Force):
 
 
 class BoxDrag(FluidForce):
-    """Drag on cuboids, and Stokes' friction of a sphere of their size. Only what moves feels it.
+    """Drag on cuboids, and Stokes' friction of a sphere of equal size, for moving bodies.
 
-    - `sides`: of the cuboid that stands for each body, about the axes of its frame: (k, 3).
+    - `sides`: the sides of the cuboid that represents each body, along the axes of its frame: (k, 3).
 
     >>> center = rbd.Transform.from_position(jnp.zeros((1, 3)))
     >>> air = rbd.forces.BoxDrag(["bob"], center, [(0.1, 0.1, 2.0)], density=1.2)
@@ -107,13 +109,13 @@ class BoxDrag(FluidForce):
 
 
 class EllipsoidDrag(FluidForce):
-    """Drag, lift and added mass of ellipsoids (Andersen, Pesavento & Wang 2005, as MuJoCo has it in three dimensions).
+    """Drag, lift and added mass of ellipsoids (Andersen, Pesavento & Wang 2005, as MuJoCo extends it to three dimensions).
 
-    - `semiaxes`: of each ellipsoid, about the axes of its frame: (k, 3).
-    - `coefficients`: of each, those of drag against the broad side, drag along the slender side, drag against turning, Kutta
-      lift and Magnus lift: (k, 5).
-    - `added_masses`, `added_inertias`: of the fluid that moves along, over its density, about the axes: (k, 3). What they do to
-      accelerations is left out, as in MuJoCo.
+    - `semiaxes`: the semiaxes of each ellipsoid, along the axes of its frame: (k, 3).
+    - `coefficients`: for each ellipsoid, the coefficients of blunt drag, slender drag, angular drag,
+      Kutta lift and Magnus lift: (k, 5).
+    - `added_masses`, `added_inertias`: added masses and inertias of the fluid over its density, along the axes: (k, 3). Their
+      effect on accelerations is ignored, as in MuJoCo.
 
     >>> center = rbd.Transform.from_position(jnp.zeros((1, 3)))
     >>> air = rbd.forces.EllipsoidDrag(["bob"], center, [(0.1, 0.1, 1.0)], density=1.2, viscosity=1.8e-5)
@@ -163,7 +165,7 @@ class EllipsoidDrag(FluidForce):
         volume = 4 / 3 * jnp.pi * jnp.prod(s, axis=1)[:, None]
         force = force + magnus * self.density * volume * cross(spin, velocity)
 
-        # The area that the flow meets, and the normal there.
+        # The projected area in the direction of the flow, and its normal.
         opposite = jnp.stack([s[:, 1] * s[:, 2], s[:, 2] * s[:, 0], s[:, 0] * s[:, 1]], axis=-1) ** 2
         normal = opposite * velocity
         square, steep = dot(normal, velocity), dot(normal, normal)

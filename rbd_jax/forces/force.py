@@ -1,4 +1,4 @@
-"""What a force is: the protocol that every family implements, and what follows from it by differentiation."""
+"""The base class of forces: the methods that every family implements, and results that follow by differentiation."""
 
 from __future__ import annotations
 
@@ -22,25 +22,34 @@ from ..spatial import no_frames
 from ..spatial.attached import Attached
 from ..spatial.transform import Transform
 from .joint_friction import JointFriction
-from .own_state import holding, own_after, own_rates, own_response, own_states
+from .own_state import (
+    holding,
+    own_after,
+    own_after_explicitly,
+    own_rates,
+    own_response,
+    own_states,
+    velocity_response,
+)
 
 
 F = TypeVar("F", bound="Force")
 
 
 class Force(Attached):
-    """Something that acts on a model, as a function of its motion and of time.
+    """A force on a model, as a function of its motion and of time.
 
-    A model carries it (`rbd.add_forces`), or `rollout(forces=(force, ...))` is given it. Called as `force(model, q, v)` it
-    gives its generalized force. Parameters are leaves: differentiate with respect to them, batch over them, replace them with
-    `equinox.tree_at`. They are cast to the precision of the state. To compile one by itself, `equinox.filter_jit(force)`.
+    A model carries forces (`rbd.add_forces`), or `rollout(forces=(force, ...))` gets them. `force(model, q, v)` returns the
+    generalized force. Parameters are leaves: differentiate with respect to them, batch over them, replace them with
+    `equinox.tree_at`. They are cast to the precision of the state. Use `equinox.filter_jit(force)` to compile a single force.
 
-    A family of your own implements `generalized_force` and `stored_energy`; `motion` has the model, q, v, the time, and
-    whatever follows from them.
+    A custom family implements `generalized_force` and `stored_energy`. `motion` provides the model, q, v, the time, and all
+    quantities derived from them.
 
-    A force may have a *state of its own*: an activation, the deflection of a bristle. It is kept in leaves of the force,
-    which say where it starts. `own` reads it, `holding` replaces it, `own_rate` says how it changes. Schemes integrate it
-    beside q and v; the default scheme does so by `own_after`, in which the state may change much faster than the step is long.
+    A force may have an *internal state*, such as an activation or the deflection of a bristle. The state is stored in
+    leaves of the force, whose values are the initial state. `own` returns it, `holding` replaces it, and `own_rate`
+    returns its rate. Schemes integrate it together with q and v. The default scheme uses `own_after`, so that the state
+    may change much faster than the step.
 
     >>> class Magnet(rbd.forces.Force):
     ...     joints = ("swing",)
@@ -59,12 +68,12 @@ class Force(Attached):
         frames: Transform
         joints: tuple[str, ...]
     else:
-        #: The names of the bodies that it is on, and of the joints that it acts along.
+        #: The names of the bodies that it acts on, and of the joints that it acts along.
         bodies = joints = ()
 
         @property
         def frames(self) -> Transform:
-            """A frame on each of its bodies, where what it does is given: (k,)."""
+            """The reference frame on each of its bodies: (k,)."""
             size = len(self.bodies)
             return Transform(jnp.broadcast_to(jnp.eye(3), (size, 3, 3)), jnp.zeros((size, 3)))
 
@@ -75,86 +84,98 @@ class Force(Attached):
                 fields[name] = value
             elif value != getattr(self, name):
                 raise ModelError(
-                    f"{type(self).__name__} does not say how it goes to other {name}: it implements `attached` for that"
+                    f"{type(self).__name__} must implement `attached`, because an edit moved it to other {name}"
                 )
         return self.changed(**fields)
 
     @abc.abstractmethod
     def generalized_force(self, motion: Motion) -> Float[Array, "nv"]:
-        """`tau`, from a model in motion."""
+        """Returns the generalized force `tau` for a model in motion."""
 
     @abc.abstractmethod
     def stored_energy(self, motion: Motion) -> Float[Array, ""]:
-        """The energy that the force keeps and gives back, from the configuration and its own state; zero where it keeps none."""
+        """Returns the stored (conservative) energy from the configuration and the internal state; zero if there is no storage."""
 
     def placed(self, motion: Motion) -> Motion:
         """Returns the motion with the quantities stored that several methods of this force need.
 
-        By default the twists of all bodies, if the force acts on bodies.
+        By default these are the twists of all bodies, if the force acts on bodies.
         """
         return motion.computed("twists") if self.bodies else motion
 
     def joint_resistance(self, motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]] | None:
-        """Of a force that acts along each degree of freedom by itself, its damping `-∂tau/∂v` and its stiffness `-∂tau/∂q` there.
+        """Returns the damping `-∂tau/∂v` and the stiffness `-∂tau/∂q` of a force along separate degrees of freedom, or None.
 
-        The default scheme takes those implicitly, so that they may be stiff; the forces of other families, None, not.
+        The default scheme treats these implicitly, so they may be stiff. It treats the forces
+        of other families (None) explicitly.
+        """
+        return None
+
+    def velocity_response(self, motion: Motion) -> tuple[Float[Array, "nv k"], Float[Array, "k nv"]] | None:
+        """Returns two factors of `∂tau/∂v` of a force that does not act along separate degrees of freedom, or None.
+
+        `rbd.MujocoEuler` with `implicit="velocities"` treats these forces implicitly.
         """
         return None
 
     def joint_friction(self, motion: Motion, step: Float[Array, ""]) -> JointFriction | None:
-        """The bounded friction along joints over a step, as a function of the velocity at its end; None without any.
+        """Returns the bounded friction along joints over a step, as a function of the velocity at its end, or None.
 
-        Schemes that take dry friction by Coulomb's law solve for that velocity. They add `smooth_force` to it, in place of
-        `generalized_force`.
+        Schemes with Coulomb's law for dry friction solve for that velocity. They add
+        `smooth_force` instead of `generalized_force`.
         """
         return None
 
     def smooth_force(self, motion: Motion) -> Float[Array, "nv"]:
-        """The generalized force without its `joint_friction`."""
+        """Returns the generalized force without its `joint_friction`."""
         return self.generalized_force(motion)
 
     def body_wrenches_in(self, motion: Motion) -> Float[Array, "nb 6"] | None:
-        """The wrench on every body, in its own frame, of a force that acts on bodies; None for what acts along joints."""
+        """Returns the wrench on every body, in its own frame, for a force on bodies; None for a force along joints."""
         return None
 
-    # A state of its own.
+    # Internal state.
 
     @property
     def own(self) -> Float[Array, "own"]:
-        """The state that the force has itself; of length zero by default."""
+        """The internal state of the force; of length zero by default."""
         return jnp.zeros(0)
 
     def holding(self: F, own: Float[Array, "own"]) -> F:
-        """The force in another state of its own."""
+        """Returns the force with another internal state."""
         return self
 
     def own_rate(self, motion: Motion) -> Float[Array, "own"]:
-        """The rate at which its own state changes."""
+        """Returns the rate of the internal state."""
         return jnp.zeros(0, motion.q.dtype)
 
-    #: Whether the rate depends on the velocity. The default scheme then also takes the effect of the state on the force at the
+    #: True if the rate depends on the velocity. The default scheme then also includes the effect of the state on the force at the
     #: end of the step.
     coupled: ClassVar[bool] = True
 
     @property
     def frictional_own(self) -> Bool[np.ndarray, "own"]:
-        """Which entries of its own state belong to its `joint_friction`; none by default."""
+        """Flags of the entries of the internal state that belong to its `joint_friction`; all False by default."""
         return np.zeros(self.own.size, bool)
 
     def own_after(self, motion: Motion, v: Float[Array, "nv"], step: Float[Array, ""]) -> Float[Array, "own"]:
-        """Its own state z after a step of that length at whose end the velocity is v: by default linearly implicit in z.
+        """Returns the internal state z after a step with the final velocity v, by default linearly implicit in z.
 
-        `z + h (1 - h ∂ż/∂z)⁻¹ ż`, at the velocity v, is stable however fast z decays. A family with a closed form implements it.
+        `z + h (1 - h ∂ż/∂z)⁻¹ ż`, at the velocity v, is stable for any decay rate of z. Override it if a closed form exists.
         """
         after, own = motion.with_velocity(v), self.own
         return own + matvec(self._follow(after, step), self.own_rate(after)) if own.size else own
 
+    def own_after_explicitly(self, motion: Motion, step: Float[Array, ""]) -> Float[Array, "own"]:
+        """Returns the internal state after an explicit step, as `rbd.MujocoEuler` takes it."""
+        return self.own + step * self.own_rate(motion)
+
     def own_response(
         self, motion: Motion, step: Float[Array, ""]
     ) -> tuple[Float[Array, "nv own"], Float[Array, "own"], Float[Array, "own nv"]] | None:
-        """How the force responds to its own state z over a step: `C = ∂tau/∂z h (1 - h ∂ż/∂z)⁻¹`, `ż` and `B = ∂ż/∂v`.
+        """Returns the response to the internal state z over a step: `C = ∂tau/∂z h (1 - h ∂ż/∂z)⁻¹`, `ż` and `B = ∂ż/∂v`.
 
-        By `C (ż + B (v⁺ - v))` the force changes with z until the end of the step. None where z does not follow the velocity.
+        The force changes with z by `C (ż + B (v⁺ - v))` until the end of the step. None if z does not depend on the velocity.
         """
         own = self.own
         if not own.size or not self.coupled or self.frictional_own.all():
@@ -165,36 +186,36 @@ class Force(Attached):
         return matmul(by_own, self._follow(motion, step)), rate, by_v
 
     def _follow(self, motion: Motion, step: Float[Array, ""]) -> Float[Array, "own own"]:
-        """`h (1 - h ∂ż/∂z)⁻¹`."""
+        """Returns `h (1 - h ∂ż/∂z)⁻¹`."""
         by_own = jax.jacfwd(lambda z: self.holding(z).own_rate(motion))(self.own)
         unit = jnp.eye(self.own.size, dtype=by_own.dtype)
         return step * jnp.linalg.inv(unit - step * by_own)
 
-    # What follows.
+    # Derived quantities.
 
     def __call__(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
     ) -> Float[Array, "nv"]:
-        """`tau`, the generalized force."""
+        """Returns `tau`, the generalized force."""
         force, motion = self.in_motion(model, q, v, time)
         return force.generalized_force(motion)
 
     def energy(self, model: Model, q: Float[Array, "nq"], time=None) -> Float[Array, ""]:
-        """V, the energy that the force keeps and gives back: `tau = -∂V/∂q` where nothing else is in it."""
+        """Returns the stored energy V; a purely conservative force is `tau = -∂V/∂q`."""
         force, motion = self.in_motion(model, q, None, time)
         return force.stored_energy(motion)
 
     def power(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
     ) -> Float[Array, ""]:
-        """`tau · v`: the rate at which the force works on the degrees of freedom of the model."""
+        """Returns `tau · v`: the power of the force on the degrees of freedom of the model."""
         force, motion = self.in_motion(model, q, v, time)
         return dot(force.generalized_force(motion), motion.v)
 
     def dissipation(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
     ) -> Float[Array, ""]:
-        """`-tau · v - dV/dt`: the rate at which energy is lost in the force; negative where it brings energy in."""
+        """Returns `-tau · v - dV/dt`: the power that the force dissipates; negative if it adds energy."""
         force, motion = self.in_motion(model, q, v, time)
 
         def stored(step):
@@ -207,7 +228,7 @@ class Force(Attached):
     def stiffness(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
     ) -> Float[Array, "nv nv"]:
-        """`K = ∂tau/∂q`, in the tangent space: the change of `tau` for a step `q ⊕ δ`. A spring's is negative."""
+        """Returns `K = ∂tau/∂q` in the tangent space: the change of `tau` for a step `q ⊕ δ`; negative for a spring."""
         _, motion = self.in_motion(model, q, v, time)
 
         def stepped(step):
@@ -218,12 +239,12 @@ class Force(Attached):
     def damping(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
     ) -> Float[Array, "nv nv"]:
-        """`D = -∂tau/∂v`. A damper's is positive."""
+        """Returns `D = -∂tau/∂v`; positive for a damper."""
         _, motion = self.in_motion(model, q, v, time)
         return -jax.jacfwd(lambda v: self(model, motion.q, v, time))(motion.v)
 
     def in_motion(self: F, model: Model, q, v=None, time=None) -> tuple[F, Motion]:
-        """The force in the precision of the state, and the model in that state; at rest by default."""
+        """Returns the force in the precision of the state, and the model in that state, by default at rest."""
         name = type(self).__name__
         q = configuration(name, model, "q", q)
         v = None if v is None else velocity(name, model, "v", v)
@@ -232,7 +253,11 @@ class Force(Attached):
 
 
 def add_forces(model: Model, *forces: Force) -> Model:
-    """The model with force elements after those that it has. They act in every rollout, and stay through every edit.
+    """Returns the model with force elements added; they act in every rollout, and edits of the model preserve them.
+
+    Args:
+      model: The model.
+      *forces: The forces; they follow the existing ones.
 
     >>> spring = rbd.forces.SpringDamper(("world", "lower"), ((0, 0, -3), (0, 0, -1)), rest_length=0.5, spring_constant=100.0)
     >>> model = rbd.add_forces(rbd.load("double_pendulum"), spring)
@@ -274,6 +299,9 @@ class Together(Force):
         known = [pair for force in self.forces if (pair := force.joint_resistance(motion)) is not None]
         return jax.tree.map(lambda *x: sum(x), *known) if known else None
 
+    def velocity_response(self, motion):
+        return velocity_response(self.forces, motion)
+
     def joint_friction(self, motion, step):
         parts = [force.joint_friction(motion, step) for force in self.forces]
         known = [part for part in parts if part is not None]
@@ -302,6 +330,9 @@ class Together(Force):
 
     def own_after(self, motion, v, step):
         return own_after(self.forces, motion, v, step)
+
+    def own_after_explicitly(self, motion, step):
+        return own_after_explicitly(self.forces, motion, step)
 
     def own_response(self, motion, step):
         return own_response(self.forces, motion, step)

@@ -1,9 +1,9 @@
-"""Gears (book §9.6): rigid ones and rotors as models, elastic ones as forces.
+"""Gears (book §9.6): rigid gears and rotors as models, elastic gears as forces.
 
-A rigid gear is no force but a constraint, `q_driven = ρ q_driver`, and what it couples shows up in the mass matrix as
-`Gᵀ H G` (eqs. 9.26 and 9.27). The joints of a model that mimic others are eliminated in just this way, so a rigid gear
-is a model with one more mimicking joint. A rotor behind a gear is a body of its own on such a joint, or, short and good where
-ratios are large, ρ² times its inertia on the driven degree of freedom (eq. 9.28).
+A rigid gear is not a force but a constraint, `q_driven = ρ q_driver`, and the coupling appears in the mass matrix as `Gᵀ H G`
+(eqs. 9.26 and 9.27). Mimic joints are eliminated in the same way, so a rigid gear is a model with one more mimic joint. A rotor
+behind a gear is a separate body on such a joint. For large ratios, ρ² times its inertia on the driven degree of freedom is a
+good approximation (eq. 9.28).
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from .force import Force
 
 
 class Gear(Force):
-    """Two joints of a model meshed through elastic teeth: `q_driven = ratio q_driver + offset`, give or take.
+    """Two joints of a model coupled by elastic teeth: `q_driven ≈ ratio q_driver + offset`.
 
-    The slip `e = q_driven - ratio q_driver - offset` makes the force `-(k e + d ė)` at the driven joint and
-    `ratio (k e + d ė)` at the driver. Both joints keep their
-    degree of freedom; for teeth that do not give, see `mesh_gears`.
+    The slip `e = q_driven - ratio q_driver - offset` causes the force `-(k e + d ė)` at the driven joint and
+    `ratio (k e + d ė)` at the driver. Both joints keep their degree of freedom; for rigid teeth, see `mesh_gears`.
 
     >>> teeth = rbd.forces.Gear("shoulder", "elbow", ratio=-2.0, spring_constant=100.0)
     >>> print(teeth(rbd.load("double_pendulum"), jnp.array([0.1, 0.0]), jnp.zeros(2)))
@@ -77,10 +76,16 @@ class Gear(Force):
 
 
 def mesh_gears(model: Model, driver: str, driven: str, ratio, offset=0.0) -> Model:
-    """The model with two of its joints in a rigid gear: `q_driven = ratio q_driver + offset` (eq. 9.26).
+    """Returns the model with two of its joints in a rigid gear: `q_driven = ratio q_driver + offset` (eq. 9.26).
 
-    The driven joint has no coordinates of its own any more. Both joints have one degree of freedom. Ratio and offset may be
-    traced.
+    The driven joint loses its own coordinate. Both joints must have one degree of freedom. Ratio and offset may be traced.
+
+    Args:
+      model: The model.
+      driver: Name of the driving joint.
+      driven: Name of the driven joint.
+      ratio: Turns of the driven joint per turn of the driver.
+      offset: Coordinate of the driven joint if the driver's is zero.
 
     >>> model = rbd.forces.mesh_gears(rbd.load("double_pendulum"), "shoulder", "elbow", ratio=-2.0)
     >>> print(model.nv, rbd.mass_matrix(model, jnp.zeros(1)))
@@ -106,20 +111,21 @@ def add_rotor(
     placement: Transform | None = None,
     name: str | None = None,
 ) -> Model:
-    """The model with the rotor of a geared motor as one more body, which turns `ratio` times as far as `joint`.
+    """Returns the model with the rotor of a geared motor as an additional body that turns `ratio` times as far as `joint`.
 
-    Nothing is left out: the rotor's reflected inertia, what couples it to the motion of its stator, and its gyroscopic
-    moments (eqs. 9.26 and 9.27). Each such joint makes forward dynamics solve with a dense mass matrix; `reflect_rotor`,
-    which takes the same arguments, does not.
+    The result includes all effects: the rotor's reflected inertia, its coupling to the motion of the stator, and its gyroscopic
+    moments (eqs. 9.26 and 9.27). With such a joint, forward dynamics solves with a dense mass matrix. `reflect_rotor` takes the
+    same arguments and avoids this.
 
-    **Arguments**
-
-    - `ratio`: turns of the rotor for one of the joint; negative where it turns the other way.
-    - `inertia`: of the rotor, in its own frame.
-    - `axis`: about which it turns, in its frame.
-    - `stator`: the body, or `"world"`, that holds the motor; by default the one that the joint is attached to.
-    - `placement`: of the rotor's frame in the stator; by default that of the joint.
-    - `name`: of the new body and its joint; by default that of the joint and `rotor`.
+    Args:
+      model: The model.
+      joint: Name of the joint.
+      ratio: Turns of the rotor per turn of the joint; negative for opposite directions.
+      inertia: Inertia of the rotor, in its own frame.
+      axis: Axis of rotation, in the rotor's frame.
+      stator: The body, or `"world"`, that holds the motor. Default: the body that the joint is attached to.
+      placement: Placement of the rotor's frame in the stator. Default: that of the joint.
+      name: Name of the new body and its joint. Default: the name of the joint followed by `rotor`.
 
     >>> rotor = rbd.Inertia.cylinder(mass=0.2, radius=0.03, length=0.05)
     >>> model = rbd.load("double_pendulum")
@@ -153,19 +159,22 @@ def reflect_rotor(
     stator: str | None = None,
     placement: Transform | None = None,
 ) -> Model:
-    """The model with the rotor of a geared motor as armature: `ratio²` times its moment of inertia (book ex. 9.5).
+    """Returns the model with the rotor of a geared motor as armature: `ratio²` times its moment of inertia (book ex. 9.5).
 
-    What it leaves out, beside `add_rotor`, is `ratio q̇ I e · ω` of the kinetic energy, I and e the rotor's moment and axis, q̇
-    the rate of the joint and ω the turning of the stator: a coupling of the joint with those before it, and gyroscopic moments.
-    That is nothing where the stator does not turn about the rotor's axis, and beside the armature it is as 1 to the ratio. A
-    rotor that is not balanced on its axis, or not the same all around it, is for `add_rotor`.
+    Compared with `add_rotor`, it ignores the kinetic energy `ratio q̇ I e · ω`, with the rotor's moment I and axis e, the
+    rate q̇ of the joint and the angular velocity ω of the stator. This term couples the joint to the preceding joints and
+    causes gyroscopic moments. It is zero if the stator does not turn about the rotor's axis; otherwise it is 1 / ratio of the
+    armature in size. Use `add_rotor` for a rotor that is not balanced on its axis, or not symmetric about it.
 
-    **Arguments**
-
-    - `ratio`: turns of the rotor for one of the joint.
-    - `inertia`: the `Inertia` of the rotor, in its own frame, which is a part of its stator then; or only its moment about its
-      axis, in kg m², where the stator has its mass already.
-    - `axis`, `stator`, `placement`: for an `Inertia`, as for `add_rotor`.
+    Args:
+      model: The model.
+      joint: Name of the joint.
+      ratio: Turns of the rotor per turn of the joint.
+      inertia: The `Inertia` of the rotor, in its own frame, which becomes a part of the stator; or only its moment about its
+        axis, in kg m², if the stator includes its mass already.
+      axis: For an `Inertia`, as for `add_rotor`.
+      stator: For an `Inertia`, as for `add_rotor`.
+      placement: For an `Inertia`, as for `add_rotor`.
 
     >>> rotor = rbd.Inertia.cylinder(mass=0.2, radius=0.03, length=0.05)
     >>> model = rbd.forces.reflect_rotor(rbd.load("double_pendulum"), "elbow", 50.0, rotor, axis=(0, 1, 0))
@@ -176,7 +185,7 @@ def reflect_rotor(
     dofs = model.v_slice(joint)
     if dofs.stop - dofs.start != 1:
         raise ModelError(
-            f"reflect_rotor: joint {joint!r} does not have one degree of freedom, and a motor drives one"
+            f"reflect_rotor: joint {joint!r} must have one degree of freedom to be driven by a motor"
         )
     if isinstance(inertia, Inertia):
         model, inertia = _carried(
@@ -184,8 +193,8 @@ def reflect_rotor(
         )
     elif not (axis is stator is placement is None):
         raise ModelError(
-            "reflect_rotor: inertia is a moment about the rotor's axis, and then its mass is part of the model already; give an "
-            "Inertia to say where it is"
+            "reflect_rotor: inertia is a moment about the rotor's axis, so its mass is part of the model already; give an "
+            "Inertia to use axis, stator or placement"
         )
     inertia = number("reflect_rotor", "inertia", inertia, least=0)
     driven = np.arange(model.nv) == dofs.start
@@ -194,7 +203,7 @@ def reflect_rotor(
 
 
 def _carried(model: Model, joint: str, inertia: Inertia, axis, stator, placement):
-    """The model with a rotor as a part of its stator, and the rotor's moment about its axis."""
+    """Returns the model with a rotor as a part of its stator, and the rotor's moment about its axis."""
     body, axis = model.topology.joint_index(joint), direction("reflect_rotor", axis).astype(model.dtype)
     holder = (
         model.topology.parents[body]

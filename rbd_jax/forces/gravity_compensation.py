@@ -1,4 +1,4 @@
-"""What holds bodies up against gravity: buoyancy, a counterweight, MuJoCo's `gravcomp`."""
+"""Forces that cancel the gravity of bodies: buoyancy, counterweights, MuJoCo's `gravcomp`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .force import Force
 
 
 class GravityCompensation(Force):
-    """A force `-m g` at a point of each of some bodies, whatever the gravity g of the model is.
+    """A force `-m g` at a point of each of some bodies, for the gravity g of the model.
 
     - `bodies`, `points`: the body of each point, and the point: (k, 3).
-    - `masses`: how much is held up there, (k,); negative what weighs more than it is heavy.
+    - `masses`: the compensated mass at each point, (k,); negative values add weight.
 
     >>> balloon = rbd.forces.GravityCompensation(["bob"], [(0.0, 0.0, -1.0)], [1.0])
     >>> model, q = rbd.load("pendulum"), jnp.array([1.0])

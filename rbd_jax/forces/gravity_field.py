@@ -1,4 +1,4 @@
-"""Gravity that is not the same everywhere."""
+"""Nonuniform gravity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._body import BodyForce
 
 
 class CentralPotential(eqx.Module):
-    """`-μ/r` around `center`: the potential outside a ball of the gravitational parameter μ = G M. Singular at the centre.
+    """The potential `-μ/r` around `center`, outside a ball with the gravitational parameter μ = G M. Singular at the center.
 
     >>> potential = rbd.forces.CentralPotential(3.986e14)
     >>> print(-jax.grad(potential)(jnp.array([6.378e6, 0.0, 0.0])))
@@ -34,20 +34,20 @@ class CentralPotential(eqx.Module):
         self.center = number("CentralPotential", "center", center, (3,))
 
     def __call__(self, position: Float[Array, "3"]) -> Float[Array, ""]:
-        """The potential at a point of the world, in J/kg."""
+        """Returns the potential at a point of the world, in J/kg."""
         apart = position - self.center
         return -self.parameter / jnp.sqrt(dot(apart, apart))
 
 
 class GravityField(BodyForce):
-    """The pull of a gravitational potential on every body, besides the model's own uniform `gravity`.
+    """The force of a gravitational potential on every body, in addition to the model's own uniform `gravity`.
 
-    The energy of a body is `m φ(c) + tr(Σ ∂²φ)/2`, with Σ its second moment of mass about its centre of mass c: exact to
-    the second order in the size of the body. Force and moment are the derivatives of that, so they conserve energy. Of
-    the second term comes the gravity gradient: in a central field the moment `3 μ/r³ n × I n`.
+    The energy of a body is `m φ(c) + tr(Σ ∂²φ)/2`, with its second moment of mass Σ about its center of mass c. This is exact
+    to second order in the size of the body. Force and moment are derivatives of this energy, so they conserve energy. The
+    second term causes the gravity gradient: in a central field the moment `3 μ/r³ n × I n`.
 
-    `potential` maps a point of the world to J/kg and must be twice differentiable: a `CentralPotential`, or a function
-    or `equinox.Module` of your own. `bodies` are those that feel it, all by default; those without mass feel nothing.
+    `potential` maps a point of the world to J/kg and must be twice differentiable. Pass a `CentralPotential`, a function or an
+    `equinox.Module`. `bodies` are the affected bodies, by default all; massless bodies have no force.
 
     >>> earth = rbd.forces.GravityField(rbd.forces.CentralPotential(3.986e14))
     >>> builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
@@ -63,7 +63,7 @@ class GravityField(BodyForce):
     def __init__(self, potential, bodies: str | Sequence[str] = ()):
         if not callable(potential):
             raise ValueError(f"GravityField: potential is {potential!r}; it takes a function of a point")
-        # A function as such is a leaf that JAX cannot handle.
+        # A bare function is a leaf that JAX cannot handle.
         bare = jax.tree_util.treedef_is_leaf(jax.tree.structure(potential))
         self.potential = jax.tree_util.Partial(potential) if bare else potential  # pyright: ignore
         self.bodies = names("GravityField", "bodies", bodies) if bodies else ()
@@ -72,7 +72,7 @@ class GravityField(BodyForce):
         return self if self.bodies else self.changed(bodies=tuple(bodies))
 
     def attached(self, bodies, frames, joints):
-        # Where on a body does not matter: the field pulls at all of it.
+        # The position on a body does not matter, since the field acts on the complete body.
         felt = tuple(body for body in dict.fromkeys(bodies) if body != "world")
         return self.changed(bodies=felt or ("world",))
 

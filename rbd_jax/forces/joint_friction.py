@@ -16,15 +16,15 @@ from ..dynamics import Motion
 class JointFriction(eqx.Module):
     """Friction along degrees of freedom over a step: `-(offset + clip(bias + slope v⁺, -limit, limit))` along each.
 
-    v⁺ is the velocity at the end of the step. A force returns one from `Force.joint_friction`. Schemes that take dry friction by
-    Coulomb's law then solve for v⁺ and for what sticks (the friction is below its limit) and slides, so the slope may be as steep
-    as it likes.
+    v⁺ is the velocity at the end of the step. A force returns one from `Force.joint_friction`. Schemes with
+    Coulomb's law for dry friction then solve for v⁺ and for the sticking (friction below its limit) and sliding
+    entries, so the slope may have any size.
 
     - `dofs`: the degree of freedom that each entry acts along. Several entries may act along the same one.
-    - `bias`, `slope`: the friction at `v⁺ = 0`, and its rate with v⁺; the slope is positive where the limit is.
+    - `bias`, `slope`: the friction at `v⁺ = 0`, and its rate with v⁺; the slope is positive if the limit is.
     - `limit`: zero or more.
     - `offset`: the part that the limit does not bound.
-    - `slack`: how far below the speed at which the limit is reached an entry may count as sliding.
+    - `slack`: the margin below the speed at which the limit is reached, within which an entry may count as sliding.
 
     >>> model = rbd.load("pendulum")
     >>> friction = rbd.forces.JointFriction.along(
@@ -50,9 +50,9 @@ class JointFriction(eqx.Module):
         limit: ArrayLike = 0.0,
         offset: ArrayLike = 0.0,
     ) -> JointFriction:
-        """The friction of joints with one degree of freedom each, by their own speeds; mimic joints included.
+        """Returns the friction of joints with one degree of freedom each, by their own speeds; mimic joints included.
 
-        Each number is one for every joint, or one for all.
+        Each argument is one value per joint, or one for all.
         """
         places, ratios = motion.leading(joints)
         each = lambda x: jnp.broadcast_to(jnp.asarray(x, motion.q.dtype), (len(places),))
@@ -71,14 +71,17 @@ class JointFriction(eqx.Module):
 
     @staticmethod
     def dry(sizes: Float[Array, "nv"], speed: float) -> JointFriction:
-        """Coulomb's friction of these sizes along all degrees of freedom. A damper, the size over `speed`, holds what sticks."""
+        """Returns Coulomb friction of given magnitudes along all degrees of freedom.
+
+        A damper with the coefficient magnitude / `speed` acts on sticking entries.
+        """
         none = jnp.zeros_like(sizes)
         slack = jnp.full_like(sizes, speed)
         return JointFriction(tuple(range(len(sizes))), none, sizes / speed, sizes, none, slack)
 
     @staticmethod
     def joined(parts: Sequence[JointFriction]) -> JointFriction:
-        """Several, one after the other; itself where it is one."""
+        """Concatenates several friction objects, and returns a single one unchanged."""
         if len(parts) == 1:
             return parts[0]
         names = ("bias", "slope", "limit", "offset", "slack")
@@ -86,16 +89,16 @@ class JointFriction(eqx.Module):
         return JointFriction(sum((part.dofs for part in parts), ()), **together)
 
     def at(self, v: Float[Array, "nv"]) -> Float[Array, "n"]:
-        """The entries of a vector over the degrees of freedom that this friction acts along."""
+        """Returns the entries of a vector over the degrees of freedom that this friction acts along."""
         return gather(v, np.array(self.dofs, int))
 
     def onto(self, x: Float[Array, "n"], count: int) -> Float[Array, "nv"]:
-        """What these entries are together along each of `count` degrees of freedom."""
+        """Sums the entries along each of `count` degrees of freedom."""
         if self.dofs == tuple(range(count)):
             return x
         return sum_rows(x, np.array(self.dofs, int), count)
 
     def force(self, v: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """The generalized force at a velocity at the end of the step."""
+        """Returns the generalized force for a velocity at the end of the step."""
         friction = self.offset + clamped(self.bias + self.slope * self.at(v), -self.limit, self.limit)
         return self.onto(-friction, v.size)

@@ -1,4 +1,4 @@
-"""Soft stops at the position limits of the joints."""
+"""Soft position limits of joints."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .force import Force
 class JointLimit(Force):
     """One-sided springs and dampers at the model's `lower` and `upper` limits.
 
-    A coordinate that is beyond its limit by x is driven back with `k c(x) + d c'(x) ẋ`; c is `max(x, 0)` with its
-    corner rounded over `transition`, so that the force is C¹. The damper is a plain one: a joint that leaves its
-    limit fast is pulled back a little.
+    A coordinate beyond its limit by x is driven back with `k c(x) + d c'(x) ẋ`. c is `max(x, 0)` with its corner
+    rounded over `transition`, so that the force is C¹. The damper acts in both directions: it slightly pulls back
+    a joint that leaves its limit fast.
 
-    - `spring_constant` k, `damping_constant` d, `transition`: in the units of the joint. Joints that turn and joints
-      that slide want a `JointLimit` each.
-    - `joints`: the names of those it is for; by default all. Coordinates without a finite limit have no stop.
+    - `spring_constant` k, `damping_constant` d, `transition`: in the units of the joint. Use separate `JointLimit` objects for
+      revolute and for prismatic joints.
+    - `joints`: the names of the joints; by default all. Coordinates without a finite limit have no force.
 
     The limits are the model's, and results can be differentiated with respect to them.
 
@@ -68,7 +68,7 @@ class JointLimit(Force):
 
     def generalized_force(self, motion):
         model, depths = motion.model, list(self._depths(motion))
-        # The stops act on the coordinates: what they do to the velocity variables is the transpose of q̇ = N v.
+        # The forces act on the coordinates. The transpose of q̇ = N v maps them to the velocity variables.
         rate, transpose = jax.vjp(lambda v: configuration_rate(model, motion.q, v), motion.v)
         force = jnp.zeros_like(motion.q)
         for side, depth in depths:
@@ -78,7 +78,7 @@ class JointLimit(Force):
         return transpose(force)[0]
 
     def joint_resistance(self, motion):
-        # In the coordinates, of joints in which those change as the velocity variables do.
+        # In coordinates, for joints whose coordinates change at the rates of the velocity variables.
         above, below = (engagement(depth, self.transition) for _, depth in self._depths(motion))
         topology = motion.model.topology
         own = np.flatnonzero((topology.joint_nq == 1) & (topology.joint_nv == 1) & ~topology.is_mimic)
@@ -92,7 +92,7 @@ class JointLimit(Force):
         return self.spring_constant * jnp.sum(jnp.stack(each))
 
     def _depths(self, motion):
-        """How far each coordinate is beyond its limit, above and below; less than nothing where it has none."""
+        """Yields the depth of each coordinate beyond its limit, above and below; negative for coordinates without limit."""
         model = motion.model
         chosen = np.full(model.nq, not self.joints)
         for joint in self.joints:

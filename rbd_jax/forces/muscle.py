@@ -1,8 +1,8 @@
 """Muscles of the Hill type with rigid tendons, over two points or more (Sueda's notes, eqs. 1.38 to 1.64).
 
-The three curves are those of the notes, which simplify Millard et al. (2013). They are kept as values and slopes at their
-knots, from which the printed coefficients follow; row 3 of (1.41) is for the knot 1.7, not the printed 1.8. The tendon does
-not stretch, and the fibres run along it. Activation is given, or follows an excitation with a delay of first order.
+The three curves are from the notes, which simplify Millard et al. (2013). They are stored as values and slopes at their knots,
+from which the printed coefficients follow; row 3 of (1.41) is for the knot 1.7, not the printed 1.8. The tendon does not
+stretch, and the fibers are parallel to it. Activation is given, or follows an excitation with a first-order delay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PASSIVE_LENGTH = Curve(
     values=(0.0, 0.126110265892917, 1.0),
     slopes=(0.0, 1.07051016402631, 2.85714285714286),
 )
-"""f_P: the pull of the fibres at rest, over their length (eq. 1.41); beyond its last knot it rises straight on.
+"""f_P: the passive force of the fibers as a function of their length (eq. 1.41); linear beyond the last knot.
 
 >>> print(jax.vmap(rbd.forces.PASSIVE_LENGTH)(jnp.array([0.9, 1.3, 1.7, 2.0])))
 [0.    0.126 1.    1.857]
@@ -36,7 +36,7 @@ ACTIVE_LENGTH = Curve(
     values=(0.0, 0.767020368396388, 0.89, 0.0),
     slopes=(0.0, 1.524156807231304, -1.1129069941301226, 0.0),
 )
-"""f_L: what the active fibres can pull, over their length (eq. 1.43).
+"""f_L: the active force of the fibers as a function of their length (eq. 1.43).
 
 >>> print(jax.vmap(rbd.forces.ACTIVE_LENGTH)(jnp.array([0.3, 0.7, 1.0, 1.81])))
 [0.    0.767 1.    0.   ]
@@ -47,7 +47,7 @@ FORCE_VELOCITY = Curve(
     values=(0.0, 0.7847154471544715, 1.1713821138211382, 1.4),
     slopes=(0.0, 2.478048780487805, 0.7219512195121951, 0.0),
 )
-"""f_V: what the active fibres can pull, over the rate at which they lengthen (eq. 1.45).
+"""f_V: the active force of the fibers as a function of the rate of their length (eq. 1.45).
 
 >>> print(jax.vmap(rbd.forces.FORCE_VELOCITY)(jnp.array([-1.0, 0.0, 0.5, 1.0])))
 [0.    1.    1.367 1.4  ]
@@ -57,16 +57,16 @@ FORCE_VELOCITY = Curve(
 class Muscle(PathForce):
     """The tension `f_opt (a f_L(l̃) f_V(ṽ) + f_P(l̃))` along a path of two points or more (eqs. 1.38 and 1.59).
 
-    The fibres have the path's length less the tendon's: `l̃ = (l_MT - l_T)/l_opt`, `ṽ = l̇_MT/(l_opt v_max)`.
+    The fibers have the path's length minus the tendon's: `l̃ = (l_MT - l_T)/l_opt`, `ṽ = l̇_MT/(l_opt v_max)`.
 
-    - `peak_force` f_opt: of the fully active muscle at its optimal length, held still.
-    - `optimal_length` l_opt: of the fibres; the length at which they pull most.
+    - `peak_force` f_opt: the isometric force of the fully active muscle at its optimal length.
+    - `optimal_length` l_opt: the fiber length with the maximum force.
     - `tendon_length` l_T; zero by default.
-    - `maximum_velocity` v_max: in optimal lengths per second; fibres that shorten so fast pull no more.
-    - `activation` a, from 0 to 1. Another one: `equinox.tree_at(lambda m: m.activation, muscle, a)`.
+    - `maximum_velocity` v_max: in optimal lengths per second; fibers that shorten at this velocity have no active force.
+    - `activation` a, from 0 to 1. To change it: `equinox.tree_at(lambda m: m.activation, muscle, a)`.
 
-    The energy is that of the passive fibres. What the active ones bring in or take out is negative or positive
-    `dissipation`.
+    The energy is that of the passive fibers. The work of the active fibers appears in `dissipation`: negative if they add
+    energy, positive if they remove it.
 
     >>> biceps = rbd.forces.Muscle(["upper", "lower"], [(0.0, 0.0, -0.2), (0.1, 0.0, -0.3)], 500.0, 1.1, activation=0.5)
     >>> print(biceps(rbd.load("double_pendulum"), jnp.zeros(2), jnp.zeros(2)))
@@ -110,15 +110,15 @@ class Muscle(PathForce):
 
 
 class ActivatedMuscle(Muscle):
-    """A `Muscle` whose activation is a state of its own: it follows the excitation u of its nerve, `ȧ = (u - a)/τ`.
+    """A `Muscle` whose activation is an internal state that follows the excitation u: `ȧ = (u - a)/τ`.
 
-    The time constant τ is that of activation where u > a, and that of deactivation where u < a: calcium is released faster
-    than it is taken up again. While u is constant, `a = u + (a₀ - u) exp(-t/τ)`.
+    The time constant τ is that of activation if u > a, and that of deactivation if u < a, since calcium is released faster
+    than it is taken up again. For constant u, `a = u + (a₀ - u) exp(-t/τ)`.
 
-    - `excitation` u, from 0 to 1: a number, or a function of time that gives one; it may be an `equinox.Module`, whose
-      arrays are parameters like any other.
+    - `excitation` u, from 0 to 1: a number, or a function of time that returns one; it may be an `equinox.Module`, whose
+      arrays are parameters of the force.
     - `activation_time`, `deactivation_time`: in seconds.
-    - `activation`: where it starts.
+    - `activation`: the initial activation.
 
     >>> points = [(0.0, 0.0, -0.2), (0.1, 0.0, -0.3)]
     >>> biceps = rbd.forces.ActivatedMuscle(["upper", "lower"], points, 500.0, 1.1, excitation=1.0)
@@ -150,7 +150,7 @@ class ActivatedMuscle(Muscle):
             bodies, points, peak_force, optimal_length, tendon_length, maximum_velocity, activation
         )
         if callable(excitation):
-            # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+            # A bare function is not a valid leaf. A Partial makes it a part of the structure.
             bare = jax.tree_util.all_leaves([excitation])
             self.excitation = jax.tree_util.Partial(excitation) if bare else excitation
         else:
@@ -174,7 +174,7 @@ class ActivatedMuscle(Muscle):
         return relaxed(self._rate(motion), self.own, step)
 
     def _rate(self, motion):
-        """The rate as a function of the activation."""
+        """Returns the rate as a function of the activation."""
         wanted = self.excitation(motion.time) if callable(self.excitation) else self.excitation
 
         def rate(activation):

@@ -1,4 +1,4 @@
-"""The states that forces have themselves, of several forces one after the other."""
+"""Internal states of several forces, concatenated in the order of the forces."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def own_states(forces: Sequence[Force]) -> Float[Array, "own"]:
-    """Where they start."""
+    """Returns the initial states."""
     states = [force.own for force in forces if force.own.size]
     return by_numpy(lambda xp, *states: xp.concatenate(states) if states else xp.zeros(0), *states)
 
 
 def holding(forces: Sequence[Force], own: Float[Array, "own"]) -> tuple[Force, ...]:
-    """The forces in these states."""
+    """Returns the forces with these states."""
     held, start = [], 0
     for force in forces:
         size = force.own.size
@@ -34,7 +34,7 @@ def holding(forces: Sequence[Force], own: Float[Array, "own"]) -> tuple[Force, .
 
 
 def own_rates(forces: Sequence[Force], motion: Motion) -> Float[Array, "own"]:
-    """The rates at which they change."""
+    """Returns the rates of the states."""
     rates = [force.own_rate(motion) for force in forces if force.own.size]
     return jnp.concatenate(rates) if rates else jnp.zeros(0, motion.q.dtype)
 
@@ -42,15 +42,34 @@ def own_rates(forces: Sequence[Force], motion: Motion) -> Float[Array, "own"]:
 def own_after(
     forces: Sequence[Force], motion: Motion, v: Float[Array, "nv"], step: Float[Array, ""]
 ) -> Float[Array, "own"]:
-    """The states after a step that ends with the velocity v; see `Force.own_after`."""
+    """Returns the states after a step that ends with the velocity v; see `Force.own_after`."""
     states = [force.own_after(motion, v, step) for force in forces if force.own.size]
     return jnp.concatenate(states) if states else jnp.zeros(0, motion.q.dtype)
+
+
+def own_after_explicitly(
+    forces: Sequence[Force], motion: Motion, step: Float[Array, ""]
+) -> Float[Array, "own"]:
+    """Returns the states after an explicit step; see `Force.own_after_explicitly`."""
+    states = [force.own_after_explicitly(motion, step) for force in forces if force.own.size]
+    return jnp.concatenate(states) if states else jnp.zeros(0, motion.q.dtype)
+
+
+def velocity_response(
+    forces: Sequence[Force], motion: Motion
+) -> tuple[Float[Array, "nv k"], Float[Array, "k nv"]] | None:
+    """Returns two factors of the derivative of the forces by the velocity; see `Force.velocity_response`."""
+    known = [one for force in forces if (one := force.velocity_response(motion)) is not None]
+    if not known:
+        return None
+    along, by_velocity = zip(*known)
+    return jnp.concatenate(along, axis=1), jnp.concatenate(by_velocity)
 
 
 def own_response(
     forces: Sequence[Force], motion: Motion, step: Float[Array, ""]
 ) -> tuple[Float[Array, "nv n"], Float[Array, "n"], Float[Array, "n nv"]] | None:
-    """How forces respond to those of their own states that follow the velocity; see `Force.own_response`."""
+    """Returns the response of the forces to their internal states that depend on the velocity; see `Force.own_response`."""
     known = [one for force in forces if (one := force.own_response(motion, step)) is not None]
     if not known:
         return None
@@ -61,10 +80,15 @@ def own_response(
 def relaxed(
     rate: Callable[[Float[Array, "n"]], Float[Array, "n"]], own: Float[Array, "n"], step: Float[Array, ""]
 ) -> Float[Array, "n"]:
-    """States after a step, each with a rate that depends on itself alone: exact for linear rates, stable for any decay.
+    """Returns states after a step, for rates that depend on the same entry only: exact for linear rates, stable for any decay.
 
     This is the exponential Euler method, `z + h φ₁(h λ) ż` with `φ₁(x) = (eˣ - 1)/x` and the slope λ of the rate. A positive
     slope counts as zero: growth is explicit.
+
+    Args:
+      rate: The rates as a function of the states.
+      own: The states at the start of the step.
+      step: Length of the step.
     """
     now, slope = jax.jvp(rate, (own,), (jnp.ones_like(own),))
     x = step * jnp.where(slope < 0, slope, 0)

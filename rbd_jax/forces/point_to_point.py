@@ -1,4 +1,4 @@
-"""A spring whose length at rest is zero (Sueda's notes, eqs. 1.35 to 1.37)."""
+"""A spring with zero rest length (Sueda's notes, eqs. 1.35 to 1.37)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._point import PointForce
 
 
 class PointToPoint(PointForce):
-    """`k Δx` from each of two points to the other: linear in the positions, smooth where the points meet.
+    """The force `k Δx` between two points, linear in the positions and smooth if the points coincide.
 
     `spring_constant` k is in N/m; the energy is `k Δx²/2`.
 

@@ -16,14 +16,15 @@ from ._point import PointForce, lengths_and_directions
 
 
 class SpringNetwork(PointForce):
-    """The tension `k (l - L) + d l̇` along every edge between two of many points, each fixed in a body or in the world.
+    """The tension `k (l - L) + d l̇` along edges between points, each fixed in a body or in the world.
 
-    Each edge is what a `SpringDamper` is. All are evaluated together, so what is compiled does not grow with their number.
+    Each edge equals a `SpringDamper`. All edges are evaluated together, so the size of the compiled
+    program does not depend on their number.
 
-    - `bodies`, `points`: the nodes, as for every force at points.
-    - `edges`: pairs of nodes, by their places among those.
-    - `rest_lengths` L, `spring_constants` k in N/m, `damping_constants` d in N s/m: a number for each edge, or one for
-      all. Those of (2.85) are k L².
+    - `bodies`, `points`: the nodes, as for every `PointForce`.
+    - `edges`: pairs of node indices.
+    - `rest_lengths` L, `spring_constants` k in N/m, `damping_constants` d in N s/m: one value per edge, or one for all. The
+      constants of (2.85) are k L².
 
     >>> bodies, points = ["world", "upper", "lower"], [(1.0, 0.0, 0.0), (0.0, 0.0, -1.0), (0.0, 0.0, -1.0)]
     >>> net = rbd.forces.SpringNetwork(bodies, points, [(0, 1), (0, 2)], rest_lengths=[1.0, 2.0], spring_constants=10.0)
@@ -44,13 +45,13 @@ class SpringNetwork(PointForce):
         self.damping_constants = self._for_each("damping_constants", damping_constants, least=0)
 
     def lengths(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, "edges"]:
-        """The length of every edge."""
+        """Returns the length of every edge."""
         network, bodies, _ = self._bodies(model, q)
         positions = network._placed(bodies)[1]
         return network._stretched(positions, jnp.zeros_like(positions))[1]
 
     def tensions(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "edges"]:
-        """The force with which every edge pulls its ends together."""
+        """Returns the tension of every edge."""
         network, bodies, _ = self._bodies(model, q, v)
         return network._tensions(*network._stretched(*network._placed(bodies)[1:])[1:])
 
@@ -67,7 +68,7 @@ class SpringNetwork(PointForce):
         return self.spring_constants * (lengths - self.rest_lengths) + self.damping_constants * rates
 
     def _stretched(self, positions, velocities):
-        """Of each edge: its direction, its length, and the rate of that."""
+        """Returns the direction of each edge, its length, and the rate of its length."""
         first, second = np.array(self.edges).T
         lengths, directions = lengths_and_directions(gather(positions, second) - gather(positions, first))
         return directions, lengths, dot(directions, gather(velocities, second) - gather(velocities, first))
@@ -77,7 +78,7 @@ class SpringNetwork(PointForce):
 
 
 def pairs(force: str, edges, count: int) -> tuple[tuple[int, int], ...]:
-    """Pairs of different numbers below `count`, at least one."""
+    """Checks pairs of different indices below `count`, at least one pair, and returns them as tuples."""
     given = np.asarray(edges)
     if given.ndim != 2 or given.shape[1] != 2 or not len(given) or given.dtype.kind not in "iu":
         raise ValueError(
@@ -86,12 +87,12 @@ def pairs(force: str, edges, count: int) -> tuple[tuple[int, int], ...]:
     for edge, (first, second) in enumerate(given.tolist()):
         if first == second or not (0 <= first < count and 0 <= second < count):
             raise ValueError(
-                f"{force}: edges[{edge}] is {(first, second)}; it joins two different nodes of the {count}, from 0"
+                f"{force}: edges[{edge}] is {(first, second)}; it must join two different nodes of the {count}, from 0"
             )
     return tuple((first, second) for first, second in given.tolist())
 
 
 def spread(force: str, name: str, value, count: int, **bounds) -> Float[Array, "count"]:
-    """A number for each, from that or from one for all."""
+    """Checks a value, and returns one value per item, from one per item or from one for all."""
     shape = () if np.shape(value) == () else (count,)
     return jnp.broadcast_to(number(force, name, value, shape, **bounds), (count,))

@@ -1,8 +1,8 @@
-"""Tendons: lengths that depend on several joints, and what acts along them.
+"""Tendons: lengths that depend on several joints, and the forces along them.
 
-A tendon is a sum of coordinates, or a string through points of bodies, over pulleys and around spheres and cylinders. It acts by
-its own spring and damper, and is what actuators pull at and sensors measure. All of a model's tendons are worked out
-together: their lengths, and the moment arms `J` with which a tension `f` acts as `-Jᵀ f`.
+A tendon is a linear combination of coordinates, or a string through points of bodies, over pulleys and around spheres and
+cylinders. It has an optional spring and damper. Actuators act on tendons, and sensors measure them. All tendons of a model are
+computed together: their lengths, and the moment arms `J`, with which a tension `f` acts as `-Jᵀ f`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import configuration, names, number, takes, vector, velocity
-from .._core.array import beyond, by_numpy, cross, dot, gather, is_known, matvec, sum_rows, vecmat
+from .._core.array import beyond, by_numpy, cross, dot, gather, is_known, matvec, sum_rows, transpose, vecmat
 from .._core.errors import ModelError
 from ..dynamics import Motion
 from ..dynamics.sites import body_wrenches_at, fixed_frames, generalized_force_at
@@ -30,15 +30,15 @@ from .wrapping import wrapped
 
 
 class Tendon(Force):
-    """A length of a model, by name, and what acts along it.
+    """A named length of a model, and the forces along it.
 
-    - `spring_constant`, `rest_length`: the spring pulls beyond `rest_length[1]` and pushes below `rest_length[0]`, the same where
-      one number is given; N/m and m, of sums of angles Nm and rad.
+    - `spring_constant`, `rest_length`: the spring pulls beyond `rest_length[1]` and pushes below `rest_length[0]`; a single
+      number sets both. Units are N/m and m; for sums of angles Nm and rad.
     - `damping_constant`: N s/m.
-    - `limits`: the least and the greatest length, `friction`: the dry friction against a change of it, in N. Both are in force
-      under a contact law, such as `rbd.contact.Soft`.
+    - `limits`: the minimum and maximum length; `friction`: the dry friction against a change of the length, in N. Both act
+      under a contact model, such as `rbd.contact.Soft`.
 
-    Without them it acts on nothing by itself.
+    Without these, a tendon has no force of its own.
 
     >>> rope = rbd.forces.FixedTendon("rope", {"elbow": 0.2})
     >>> print(isinstance(rope, rbd.forces.Tendon), rope.name)
@@ -81,12 +81,12 @@ class Tendon(Force):
 
     @property
     def acts(self) -> bool:
-        """Whether it has a spring or a damper."""
+        """True if the tendon has a spring or a damper."""
         return self.spring_constant is not None or self.damping_constant is not None
 
     @property
     def held(self) -> bool:
-        """Whether it has limits or dry friction."""
+        """True if the tendon has limits or dry friction."""
         return self.limits is not None or self.friction is not None
 
     def generalized_force(self, motion):
@@ -100,7 +100,7 @@ class Tendon(Force):
 
 
 class FixedTendon(Tendon):
-    """A sum of coordinates of joints with one degree of freedom: `Σ c_j q_j`. It runs over no points.
+    """A linear combination `Σ c_j q_j` of coordinates of joints with one degree of freedom, without a path in space.
 
     `coefficients` maps the names of joints to numbers.
 
@@ -139,7 +139,7 @@ class FixedTendon(Tendon):
         return self.changed(joints=tuple(joints))
 
     def locked(self, joints):
-        """What a locked joint adds is constant, and left out."""
+        """Returns the tendon without the constant contributions of locked joints."""
         left = [i for i, joint in enumerate(self.joints) if joint not in joints]
         if not left:
             return None
@@ -148,7 +148,7 @@ class FixedTendon(Tendon):
 
 
 class Pulley(eqx.Module):
-    """From here on a tendon is another string, with the `divisor`-th part of the tension.
+    """The start of another string of a spatial tendon, which has the tension divided by `divisor`.
 
     >>> path = [("world", (0, 0, 1)), ("upper", (0, 0, -1)), rbd.forces.Pulley(2.0), ("upper", (0, 0, -1)), ("lower", (0, 0, -1))]
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.forces.SpatialTendon("rope", path))
@@ -165,9 +165,9 @@ class Pulley(eqx.Module):
 class Around(eqx.Module):
     """A sphere, or a cylinder along the z axis of its frame, that a tendon may wrap around between two points.
 
-    - `body`, `placement`: the body that it is on, and its frame there; or the point of its centre.
-    - `side`: a point `(body, position)` or the name of a site, on whose side the string is; inside of the surface where the
-      string is inside.
+    - `body`, `placement`: the body of the surface, and the frame on the body or the position of its center.
+    - `side`: a point `(body, position)` or the name of a site on the side of the string; inside of
+      the surface if the string is inside.
 
     >>> knob = rbd.forces.Around("world", (0.0, 0.0, 0.0), radius=0.2, side=("world", (0.3, 0.0, 0.0)))
     >>> path = [("world", (0, 0, 1)), knob, ("upper", (0, 0, -1))]
@@ -185,7 +185,7 @@ class Around(eqx.Module):
     def __init__(self, body: str, placement, radius, kind: str = "sphere", side=None):
         (self.body,) = names("Around", "body", body, 1)
         if kind not in ("sphere", "cylinder"):
-            raise ModelError(f"Around: kind is {kind!r}; it is 'sphere' or 'cylinder'")
+            raise ModelError(f"Around: kind is {kind!r}; it must be 'sphere' or 'cylinder'")
         if not isinstance(placement, Transform):
             placement = Transform.from_position(vector("Around", "placement", placement))
         self.placement, self.radius, self.kind = placement, number("Around", "radius", radius, least=0), kind
@@ -193,10 +193,10 @@ class Around(eqx.Module):
 
 
 class SpatialTendon(Tendon):
-    """The length of a string from point to point, straight or around what it wraps.
+    """The length of a string from point to point, straight or wrapped around surfaces.
 
-    `path` is what it runs through: points `(body, position)` and names of sites; between two of them it may have an `Around`;
-    and a `Pulley` where another string begins. A string has two points or more, and ends in one.
+    `path` lists points `(body, position)` and names of sites. An `Around` may stand between two points, and a `Pulley` starts
+    another string. A string has two points or more, and ends in a point.
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("upper", (0.1, 0, 0)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
@@ -256,14 +256,14 @@ class SpatialTendon(Tendon):
                 if around is not None or points == 1 or (item is None and not points):
                     ends = ", and then an Around" if around else ""
                     raise ModelError(
-                        f"{owner}: a string of its path has {points} points{ends}; it takes two or more, and ends in one"
+                        f"{owner}: a string of its path has {points} points{ends}; it must have two or more, and end in one"
                     )
                 last, points = None, 0
                 divisor = divisor if item is None else item.divisor
                 continue
             if isinstance(item, Around):
                 if last is None or around is not None:
-                    raise ModelError(f"{owner}: what it wraps around stands between two points of its path")
+                    raise ModelError(f"{owner}: an Around of its path must stand between two points")
                 around = item
                 continue
             here = point(item)
@@ -302,8 +302,10 @@ class SpatialTendon(Tendon):
 
 
 class _Piece(NamedTuple):
-    """A piece of a string: its ends, what it may wrap around and a point of the side, as places among the tendon's own frames;
-    -1, -2, ... are its sites."""
+    """A piece of a string: its ends, its surface and a point of the side, as indices of the tendon's own frames.
+
+    Indices -1, -2, ... are its sites.
+    """
 
     start: int
     end: int
@@ -313,7 +315,7 @@ class _Piece(NamedTuple):
 
 
 class Tendons:
-    """Tendons of a model in motion, all of its own by default: their lengths and rates, and what efforts along them do."""
+    """Tendons of a model in motion, by default all of them: their lengths and rates, and the effect of efforts along them."""
 
     def __init__(self, motion: Motion, some: Sequence[Tendon] | None = None):
         tendons = tendons_of(motion.model) if some is None else some
@@ -350,11 +352,11 @@ class Tendons:
 
     @property
     def moments(self) -> Float[Array, "t nv"]:
-        """J, their moment arms."""
+        """The moment arms J."""
         return jax.vmap(self.generalized_force)(jnp.eye(self.count, dtype=self.motion.q.dtype))
 
     def generalized_force(self, efforts: Float[Array, "t"]) -> Float[Array, "nv"]:
-        """`Jᵀ f` of an effort along each length: what makes a tendon longer is positive."""
+        """Returns `Jᵀ f` for an effort along each length; positive efforts lengthen a tendon."""
         total = jnp.zeros_like(self.motion.v)
         if self.factors is not None:
             total = total + self.motion.along(self.joints, self.factors * gather(efforts, self.of_joint))
@@ -363,13 +365,13 @@ class Tendons:
         return total + generalized_force_at(self.motion, self.layout.things, self._pulls(efforts))
 
     def body_wrenches(self, efforts: Float[Array, "t"]) -> Float[Array, "nb 6"]:
-        """What the strings among them do to every body, in its own frame."""
+        """Returns the wrenches of the strings on every body, in its own frame."""
         if self.layout is None:
             return jnp.zeros((self.motion.model.nb, 6), self.motion.q.dtype)
         return body_wrenches_at(self.motion, self.layout.things, self._pulls(efforts))
 
     def _pulls(self, efforts: Float[Array, "t"]) -> Float[Array, "f 6"]:
-        """The wrench at each frame of the layout."""
+        """Returns the wrench at each frame of the layout."""
         strings, layout = self.strings, self.layout
         assert strings is not None and layout is not None
         forces = strings.pulls * gather(efforts, layout.owners)[:, None]
@@ -387,14 +389,14 @@ def with_tendons(motion: Motion) -> Motion:
 
 
 class _Layout(NamedTuple):
-    """Which frames the pieces of all strings run between; what does not depend on numbers.
+    """The frames of the pieces of all strings, independent of numeric values.
 
-    - `things`: the sites and tendons whose frames they are, `size` of them.
-    - `starts`, `ends`, `surfaces`, `sides`: the frames of each piece, -1 for none; `spheres` whether its surface is one.
-    - `owner`: the tendon of each piece; `around` the pieces that have a surface.
-    - `rows`, `owners`: the frame and the tendon of each force: at the start and the end of each piece, then at the two points
-      of each surface.
-    - `strings`: the tendons that are strings.
+    - `things`: the sites and tendons that own the frames, `size` frames in total.
+    - `starts`, `ends`, `surfaces`, `sides`: the frames of each piece, -1 if absent; `spheres` is True for spherical surfaces.
+    - `owner`: the tendon of each piece; `around`: the pieces with a surface.
+    - `rows`, `owners`: the frame and the tendon of each force: at the start and the end of each piece, then
+      at the two points of each surface.
+    - `strings`: the spatial tendons.
     """
 
     things: tuple
@@ -431,8 +433,10 @@ class _Layout(NamedTuple):
 
 
 class _Strings(NamedTuple):
-    """The strings of a model in motion; `arms` and `pulls` are where each force is and what it is for a unit of tension's
-    opposite, in the axes of its frame."""
+    """The strings of a model in motion.
+
+    `arms` are the positions of the forces, and `pulls` the forces for a unit effort, in the axes of their frames.
+    """
 
     lengths: Float[Array, "t"]
     rates: Float[Array, "t"]
@@ -454,7 +458,7 @@ def _strings(motion: Motion, layout: _Layout) -> _Strings:
         before, to = lengths_and_directions(first - near)
         after, away = lengths_and_directions(far - second)
         wraps = wrap.wraps[:, None]
-        # Of the pieces that have a surface, those that meet it.
+        # For pieces with a surface: those that touch it are wrapped.
         place = np.full(len(layout.starts), -1)
         place[around] = np.arange(len(around))
         has = place >= 0
@@ -480,7 +484,7 @@ def _strings(motion: Motion, layout: _Layout) -> _Strings:
 
 
 def _around(frames: Transform, layout: _Layout, near, far, radii):
-    """Where the strings from near to far meet their surfaces, and how they wrap; and the centres of the surfaces."""
+    """Returns the centers of the surfaces, the points where the strings from near to far touch them, and the wraps."""
     around = layout.around
     surface, has_side = frames.gather(layout.surfaces[around]), layout.sides[around] >= 0
     into = lambda points: vecmat(points - surface.position, surface.rotation)
@@ -496,7 +500,7 @@ def _row(place: int, tendon: SpatialTendon, offset: int, sites: list[str]) -> in
 
 
 class TendonForces(Force):
-    """The springs and dampers of several tendons, worked out together."""
+    """The springs and dampers of several tendons, computed together."""
 
     tendons: tuple[Tendon, ...]
 
@@ -511,6 +515,14 @@ class TendonForces(Force):
         known = Tendons(motion, self.tendons)
         return known.body_wrenches(self._efforts(known))
 
+    def velocity_response(self, motion):
+        damped = [one for one in self.tendons if one.damping_constant is not None]
+        if not damped:
+            return None
+        moments = Tendons(motion, damped).moments
+        damping = jnp.stack([one.damping_constant for one in damped])
+        return transpose(moments), -damping[:, None] * moments
+
     def stored_energy(self, motion):
         return 0.5 * jnp.sum(self._of("spring_constant") * self._beyond(Tendons(motion, self.tendons)) ** 2)
 
@@ -522,19 +534,19 @@ class TendonForces(Force):
         return jnp.stack([jnp.zeros(()) if value is None else value for value in given])
 
     def _beyond(self, known: Tendons) -> Float[Array, "t"]:
-        """How far each spring is stretched, or (negative) compressed."""
+        """Returns the elongation of each spring, negative for compression."""
         low, high = jnp.stack([one.rest_length for one in self.tendons]).T
         return beyond(known.lengths, low, high)
 
 
 def tendons_of(model: Model) -> tuple[Tendon, ...]:
-    """The tendons of a model, in their order."""
+    """Returns the tendons of a model, in their order."""
     return model.tendons  # pyright: ignore[reportReturnType]
 
 
 @takes(q=configuration)
 def tendon_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t"]:
-    """The length of every tendon, in the order of `model.tendons`.
+    """Returns the length of every tendon, in the order of `model.tendons`.
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
@@ -546,7 +558,12 @@ def tendon_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t"]:
 
 @takes(q=configuration, v=velocity)
 def tendon_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "t"]:
-    """The rate of the length of every tendon.
+    """Returns the rate of the length of every tendon.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
@@ -558,7 +575,7 @@ def tendon_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 
 @takes(q=configuration)
 def tendon_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t nv"]:
-    """J, the moment arms of every tendon: `J v` is the rate of its length, and `-Jᵀ f` what a tension f does.
+    """Returns the moment arms J of all tendons: `J v` are the rates of their lengths, `-Jᵀ f` the effect of tensions f.
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)

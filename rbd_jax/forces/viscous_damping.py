@@ -1,4 +1,4 @@
-"""A body in a viscous fluid (Sueda's notes, §1.9.1)."""
+"""Viscous damping of a body in a fluid (Sueda's notes, §1.9.1)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ._body import BodyForce
 
 
 class ViscousDamping(BodyForce):
-    """`-d φ`: against the twist `[ω; v]` of a frame on a body, in that frame.
+    """The wrench `-d φ`, opposite to the twist `[ω; v]` of a frame on a body, in that frame.
 
-    - `coefficients`: one number for turning and moving alike, or six, one for each component: N m s, then N s/m.
-    - `frame`: on the body, its own by default.
+    - `coefficients`: one value for rotation and translation, or six, one per component: N m s, then N s/m.
+    - `frame`: the frame on the body, by default the body's own.
 
     >>> damper = rbd.forces.ViscousDamping("bob", 0.5)
     >>> print(damper(rbd.load("pendulum"), jnp.zeros(1), jnp.array([2.0])))

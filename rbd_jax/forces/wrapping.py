@@ -1,7 +1,7 @@
-"""The shortest way of a string from point to point around a sphere or a cylinder, as MuJoCo has it.
+"""The shortest path of a string from point to point around a sphere or a cylinder, as in MuJoCo.
 
-All is in the frame of what is wrapped: the centre of a sphere, or a cylinder along z. A string wraps in the plane through its
-ends and the centre, or in the x-y plane; where it meets neither surface nor side, it runs straight.
+All quantities are in the frame of the surface: the center of a sphere, or a cylinder along z. A string wraps in the plane
+through its ends and the center, or in the x-y plane. If it touches neither surface nor side, it is straight.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .._core.array import cross, dot
 from ..optimize.implicit import remembered
 
 
-#: The Newton steps of a string inside: quadratic from an upper bound on.
+#: Number of Newton iterations for a string inside; convergence from an upper bound is quadratic.
 STEPS = 20
 
 
 class Wrap(NamedTuple):
-    """How a string wraps: whether it does, the points in which it meets the surface, and the length between them."""
+    """The wrap of a string: whether it wraps, the points where it touches the surface, and the length between them."""
 
     wraps: Bool[Array, ""]
     first: Float[Array, "3"]
@@ -37,11 +37,15 @@ def wrapped(
     side: Float[Array, "3"],
     has_side: Bool[Array, ""],
 ) -> Wrap:
-    """A string from start to end around a surface.
+    """Returns the wrap of a string from start to end around a surface.
 
-    **Arguments**
-
-    - `side`: a point of the side on which the string is, if `has_side`; inside of the surface where the string is inside.
+    Args:
+      start: Start point.
+      end: End point.
+      radius: Radius of the surface.
+      is_sphere: True for a sphere, False for a cylinder.
+      side: A point on the side of the string, used if `has_side`; inside of the surface if the string is inside.
+      has_side: True if `side` is given.
     """
     x, y = _plane(start, end, is_sphere)
     flat = lambda p: jnp.stack([dot(p, x), dot(p, y)])
@@ -52,7 +56,7 @@ def wrapped(
     wraps, p, q, arc = jax.tree.map(lambda i, o: jnp.where(inside, i, o), inner, outer)
     far = (dot(start, start) > TINY) & (dot(end, end) > TINY) & (radius > TINY)
     wraps = wraps & far
-    # A cylinder is climbed at a constant rate.
+    # The slope along a cylinder is constant.
     before, after = (_length(one - two) for one, two in ((a, p), (b, q)))
     whole = before + arc + after
     share = jnp.where(whole > 0, 1 / jnp.where(whole > 0, whole, 1), 0)
@@ -70,11 +74,11 @@ TINY = 1e-15
 
 
 def _plane(start, end, is_sphere):
-    """Two axes of the plane in which the string is, of unit length."""
+    """Returns two axes of unit length in the plane of the string."""
     first = _unit(start)
     normal = cross(start, end)
     steep = dot(normal, normal) > TINY**2
-    # The ends and the centre are in line: any plane through them.
+    # If the ends and the center are collinear, choose any plane through them.
     other = jnp.where(jnp.arange(3) == jnp.argmax(jnp.abs(first)), 0.0, 1.0).astype(start.dtype)
     normal = _unit(jnp.where(steep, normal, cross(first, other)))
     unit = jnp.eye(3, dtype=start.dtype)
@@ -82,7 +86,7 @@ def _plane(start, end, is_sphere):
 
 
 def _around(a, b, radius, side, has_side):
-    """Outside of a circle."""
+    """Solves for a string outside of a circle."""
     square, difference = radius**2, b - a
     la, lb, apart = dot(a, a), dot(b, b), dot(difference, difference)
     free = (la >= square) & (lb >= square) & (apart > TINY)
@@ -100,7 +104,7 @@ def _around(a, b, radius, side, has_side):
         cosine = dot(p, q) / jnp.where(square > 0, square, 1)
         angle = jnp.arctan2(-sign * turn / jnp.where(square > 0, square, 1), cosine)
         angle = jnp.where(angle < 0, angle + 2 * jnp.pi, angle)
-        # Of the two ways round the shorter, but on the side if there is such a one.
+        # Choose the shorter of the two paths, but prefer a path on the given side.
         on_arc = jnp.arctan2(sign * (p[0] * side[1] - p[1] * side[0]), -dot(p, side)) % (2 * jnp.pi) < angle
         behind = has_side & (on_arc | _passes_behind(a, p, side) | _passes_behind(b, q, side))
         way = _length(a - p) + _length(b - q) + radius * angle
@@ -114,14 +118,14 @@ def _around(a, b, radius, side, has_side):
 
 
 def _passes_behind(a, b, side):
-    """Whether the segment between two points crosses the ray from the centre away from the side."""
+    """Returns whether the segment between two points crosses the ray from the center away from the side."""
     beside_a, beside_b = side[0] * a[1] - side[1] * a[0], side[0] * b[1] - side[1] * b[0]
     along = dot(a, side) * jnp.abs(beside_b) + dot(b, side) * jnp.abs(beside_a)
     return (beside_a * beside_b <= 0) & (along < 0)
 
 
 def _within(a, b, radius):
-    """Inside of a circle: the string touches it in the one point where it is shortest."""
+    """Solves for a string inside of a circle, which touches it in the one point that minimizes its length."""
     la, lb, difference = _length(a), _length(b), b - a
     apart = dot(difference, difference)
     free = (la > radius) & (lb > radius)
@@ -136,7 +140,7 @@ def _within(a, b, radius):
     regular = turned & (cosine < 1 - TINY)
     gap = jnp.where(regular, jnp.arccos(jnp.where(regular, cosine, 0)), 1.0)
 
-    # `asin(A z) + asin(B z) - 2 asin(z) + G = 0`, which falls from z = 0 on.
+    # `asin(A z) + asin(B z) - 2 asin(z) + G = 0`, which decreases from z = 0.
     def residual(z):
         return jnp.arcsin(ratio_a * z) + jnp.arcsin(ratio_b * z) - 2 * jnp.arcsin(z) + gap
 
@@ -168,7 +172,7 @@ def _within(a, b, radius):
 
 
 def _intersect(p1, p2, p3, p4):
-    """Whether two segments of the plane cross."""
+    """Returns whether two segments of the plane cross."""
     one, two, between = p2 - p1, p4 - p3, p3 - p1
     det = two[1] * one[0] - two[0] * one[1]
     apart = jnp.abs(det) > TINY
@@ -184,13 +188,13 @@ def _length(x):
 
 
 def _root(square):
-    """The square root, with a derivative of zero where it is zero."""
+    """Returns the square root, with a derivative of zero at zero."""
     positive = square > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
 
 
 def _unit(x):
-    """The direction of a vector; of none, zero."""
+    """Returns the direction of a vector, or zero for a zero vector."""
     square = dot(x, x)
     positive = square > float(jnp.finfo(x.dtype).tiny) ** 0.4
     return jnp.where(positive, x / jnp.sqrt(jnp.where(positive, square, 1)), 0)

@@ -26,6 +26,7 @@ from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
 from .event_driven import EventDriven
 from .functions import warn_of_old
+from .mujoco_euler import MujocoEuler
 from .result import Result
 from .runge_kutta_4 import RungeKutta4
 from .scheme import Scheme
@@ -146,7 +147,14 @@ def default_scheme(model: Simulated) -> Scheme:
     """Returns the default scheme of a model: the integrator of its file, or `EventDriven` if velocities jump."""
     if isinstance(contact_law(tree_of(model)), JumpingLaw):
         return EventDriven()
-    return RungeKutta4() if tree_of(model).settings.integrator == "rk4" else SemiImplicitEuler()
+    match tree_of(model).settings.integrator:
+        case "rk4":
+            return RungeKutta4()
+        case "euler":
+            return MujocoEuler("damping")
+        case "implicit" | "implicitfast":
+            return MujocoEuler("velocities")
+    return SemiImplicitEuler()
 
 
 def default_step(owner: str, model: Simulated) -> float:

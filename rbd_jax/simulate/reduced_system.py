@@ -23,6 +23,7 @@ from ..contact.law import Free, JumpingLaw, Reaction, contact_law
 from ..dynamics import kinetic_energy
 from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
+from ..forces.own_state import own_after_explicitly
 from ._resistance import Resistance, resisted
 from .state import State
 from .step_data import Accelerated, StepData
@@ -160,17 +161,20 @@ class ReducedStep(StepData):
 
     # Acceleration.
 
-    def accelerated(self, step=None):
+    def accelerated(self, step=None, implicit="passive forces"):
         here, at, system = self.prepared(), self.closure, self.system
         if step is None:
             force, unsolved = here._forced()
             return Accelerated(reduced_acceleration(here.motion, at, force), here.own_rate(), unsolved)
-        force, resistance, unsolved = system.tau, here.whole.resistance(step), None
+        force, resistance, unsolved = system.tau, here.whole.resistance(step, implicit), None
         if system.searches:
             all_else = force + vecmat(here.whole.applied(step=step), at.jacobian)
             reaction = here._reaction(all_else, resistance)
             force, unsolved = force + reaction.force, ~reaction.converged
         a = resisted(_accelerated, (here.motion, at, force), resistance)
+        if implicit != "passive forces":
+            whole = here.whole
+            return Accelerated(a, own_after_explicitly(whole.elements, whole.motion, step), unsolved)
         return Accelerated(a, here.own_after(system.advanced(self.q, self.v, a, step)[1], step), unsolved)
 
     def contact_doubts(self, first):

@@ -126,9 +126,7 @@ def rollout(
     if drive.steps % save_every:
         raise ValueError(f"rollout: save_every is {save_every}; {divisor}")
     if not constraint_tolerance >= 0:
-        raise ValueError(
-            f"rollout: constraint_tolerance must be zero or more, got {constraint_tolerance!r}"
-        )
+        raise ValueError(f"rollout: constraint_tolerance must be zero or more, got {constraint_tolerance!r}")
     if event is not None and not callable(event):
         raise ValueError(f"rollout: event must be a function (t, state) -> number, got {event!r}")
     options = {

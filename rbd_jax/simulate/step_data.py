@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +33,10 @@ class Accelerated(NamedTuple):
     acceleration: Float[Array, "nv"]
     own_change: Float[Array, "own"]
     unsolved: Bool[Array, ""] | None
+
+
+#: What a step takes implicitly.
+Implicit: TypeAlias = Literal["passive forces", "damping", "velocities"]
 
 
 class StepData(Module):
@@ -74,12 +78,16 @@ class StepData(Module):
     # Acceleration.
 
     @abc.abstractmethod
-    def accelerated(self, step: Float[Array, ""] | None = None) -> Accelerated:
+    def accelerated(
+        self, step: Float[Array, ""] | None = None, implicit: Implicit = "passive forces"
+    ) -> Accelerated:
         """Returns the acceleration under all forces and constraints, and the change of internal states.
 
         Args:
-          step: Length of a step. If given, the result is the mean acceleration over it, with damping and friction of joints taken
-            implicitly, and with springs, joint limits and internal states stabilized; see `_resistance`.
+          step: Length of a step. If given, the result is the mean acceleration over it.
+          implicit: What a step takes implicitly. "passive forces": damping and friction of joints, with springs, joint limits and
+            internal states stabilized; see `_resistance`. "damping" and "velocities": as MuJoCo's `Euler` and `implicitfast`; see
+            `rbd.MujocoEuler`.
         """
 
     def acceleration(self, step: Float[Array, ""] | None = None) -> Float[Array, "nv"]:

@@ -144,9 +144,17 @@ class System(Module):
         """Returns `q ⊕ step`."""
 
     def advanced(
-        self, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], h: Float[Array, ""]
+        self,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        a: Float[Array, "nv"],
+        h: Float[Array, ""],
+        fixed_axes: bool = False,
     ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """Returns `q ⊕ h v⁺` and `v⁺ = v + h a`: the end of a semi-implicit step with the mean acceleration a."""
+        """Returns `q ⊕ h v⁺` and `v⁺ = v + h a`: the end of a semi-implicit step with the mean acceleration a.
+
+        If `fixed_axes`, the velocities of floating bodies are integrated in axes that do not rotate.
+        """
         v = v + h * a
         return self.move(q, h * v), v
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import velocity
-from .._core.array import is_known
+from .._core.array import is_known, matmul
 from .._core.errors import ModelError
 from .._core.failures import first_failure
 from .._core.module import changed
@@ -31,13 +31,19 @@ from ..dynamics.mass_matrix import composite_rigid_body
 from ..dynamics.passive import smooth_passive_force
 from ..forces import Force, JointFriction
 from ..forces.bearing import bearings_of
-from ..forces.own_state import own_after, own_rates, own_response
+from ..forces.own_state import (
+    own_after,
+    own_after_explicitly,
+    own_rates,
+    own_response,
+    velocity_response,
+)
 from ._bearings import friction_under_load
 from ._resistance import Coupling, Resistance, resisted, sticking_speed
 from .functions import asked
 from .result import Result
 from .state import State
-from .step_data import Accelerated, StepData
+from .step_data import Accelerated, Implicit, StepData
 
 
 if TYPE_CHECKING:
@@ -72,10 +78,10 @@ class TreeStep(StepData):
 
     # Acceleration.
 
-    def accelerated(self, step=None):
+    def accelerated(self, step=None, implicit="passive forces"):
         # A compiled function would keep alive everything that a user's function refers to.
         closed = all(isinstance(force, Force) for force in self.system.forces)
-        return (_compiled_answer if closed else _answer)(self.prepared(), step)
+        return (_compiled_answer if closed else _answer)(self.prepared(), step, implicit)
 
     def contact_doubts(self, first):
         law, codes = contact_law(self.motion.model), []
@@ -98,10 +104,10 @@ class TreeStep(StepData):
         law = contact_law(self.motion.model)
         return law.until(self.motion, self.system.phase) if isinstance(law, JumpingLaw) else super().until()
 
-    def moved(self, step=None, f_ext: ExternalForces = None) -> Moved:
+    def moved(self, step=None, f_ext: ExternalForces = None, implicit: Implicit = "passive forces") -> Moved:
         """Returns the acceleration, multipliers and contact reaction, as a mean over a step or at this time."""
         motion, system = self.motion, self.system
-        reaction, resistance = None, None if step is None else self.resistance(step)
+        reaction, resistance = None, None if step is None else self.resistance(step, implicit)
         if resistance is None or system.searches:
             force = self.applied(step=step) + system.tau
             reaction = self.reaction(force, resistance, f_ext)
@@ -112,14 +118,23 @@ class TreeStep(StepData):
             moving = motion_under_constraints(motion, force, f_ext, stabilization=system.stabilization)
             return Moved(moving.acceleration, moving.multipliers, reaction)
         resistance = resistance.under(system.tau if reaction is None else system.tau + reaction.force)
-        if reaction is None or motion.model.constraints:
+        damped = velocity_response(self.elements, motion) if implicit == "velocities" else None
+        if motion.model.constraints or (reaction is None and damped is None):
             # The search for stick and slip repeats only what depends on it.
             known = prepared(motion), f_ext, system.stabilization
             a, multipliers = resisted(_accelerated, known, resistance)
             return Moved(a, multipliers, reaction)
         # The contact model has computed this matrix already; XLA merges the two.
         needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v), f_ext)
-        a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
+        inertia = composite_rigid_body(motion)
+        if damped is not None:
+            # MuJoCo stores these derivatives with the zeros of the mass matrix.
+            topology, derivative = motion.model.topology, matmul(*damped)
+            if topology.columns_are_v:
+                supports = topology.tree.supports
+                derivative = jnp.where(supports | supports.T, derivative, 0)
+            inertia = inertia - step * derivative
+        a = resisted(_solved, (inertia, needed), resistance)
         return Moved(a, jnp.zeros(0, a.dtype), reaction)
 
     # Forces.
@@ -195,18 +210,24 @@ class TreeStep(StepData):
                 acting = acting + velocity("rollout", self.system.model, name, tau)
         return acting
 
-    def resistance(self, step) -> Resistance:
-        """Returns the joint-space damping, stiffness and friction over a step, and all forces without the control."""
+    def resistance(self, step, implicit: Implicit = "passive forces") -> Resistance:
+        """Returns the joint-space damping, stiffness and friction over a step, and all forces without the control.
+
+        Args:
+          step: Length of the step.
+          implicit: As for `StepData.accelerated`.
+        """
         motion, elements = self.motion, self.elements
         damping, stiffness = motion.model.damping, motion.model.stiffness
-        for force in elements:
+        for force in elements if implicit != "damping" else ():
             if (own := force.joint_resistance(motion)) is not None:
                 damping, stiffness = damping + own[0], stiffness + own[1]
-        if (law := contact_law(motion.model)) and law.as_implicitfast:
+        law, coupling = contact_law(motion.model), None
+        if implicit != "passive forces" or (law and law.as_implicitfast):
             stiffness = jnp.zeros_like(stiffness)
+        if implicit == "passive forces" and (response := own_response(elements, motion, step)) is not None:
+            coupling = Coupling(*response)
         force = self.applied(friction=False)
-        response = own_response(elements, motion, step)
-        coupling = None if response is None else Coupling(*response)
         return Resistance(motion.v, force, damping, stiffness, self.joint_friction(step), step, coupling)
 
     def reaction(
@@ -307,13 +328,16 @@ class TreeStep(StepData):
         return nearest_velocity(self.motion, v)
 
 
-def _answer(here: TreeStep, step) -> Accelerated:
+def _answer(here: TreeStep, step, implicit: Implicit) -> Accelerated:
     """See `StepData.accelerated`."""
     here = changed(here, system=replace(here.system, model=here.motion.model)).loaded(step)
-    found = here.moved(step)
+    found = here.moved(step, implicit=implicit)
     unsolved = None if found.reaction is None else ~found.reaction.converged
     if step is None:
         return Accelerated(found.acceleration, here.own_rate(), unsolved)
+    if implicit != "passive forces":
+        own = own_after_explicitly(here.elements, here.motion, step)
+        return Accelerated(found.acceleration, own, unsolved)
     v = here.system.advanced(here.q, here.v, found.acceleration, step)[1]
     return Accelerated(found.acceleration, here.own_after(v, step), unsolved)
 

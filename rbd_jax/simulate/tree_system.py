@@ -146,9 +146,9 @@ class TreeSystem(System):
     def move(self, q, step):
         return integrate(self.model, q, step)
 
-    def advanced(self, q, v, a, h):
+    def advanced(self, q, v, a, h, fixed_axes=False):
         law = contact_law(self.model)
-        if law is None or not law.fixed_axes:
+        if not fixed_axes and (law is None or not law.fixed_axes):
             return super().advanced(q, v, a, h)
         v, step = stepped_along_fixed_axes(self.model, v, a, h)
         return self.move(q, step), v

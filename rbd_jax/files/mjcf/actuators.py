@@ -184,7 +184,7 @@ def _dynamics(mujoco, compiled, index: int) -> Activation | None:
         return Integrator()
     if kind == kinds.mjDYN_MUSCLE:
         return MuscleActivation(*numbers[:3])
-    return Filter(max(numbers[0], 1e-15))
+    return Filter(max(numbers[0], 1e-15), exact=bool(kind == kinds.mjDYN_FILTEREXACT))
 
 
 def _range(compiled, what: str, index: int) -> np.ndarray | None:

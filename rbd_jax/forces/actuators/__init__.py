@@ -1,40 +1,40 @@
-"""Actuators: what drives a model when it is told to by a control.
+"""Actuators: forces on a model that follow a control.
 
-- `Motor`: a force as it is told
-- `Position`: a servo to a position
-- `Velocity`: a servo to a velocity
-- `IntegratedVelocity`: a servo to a position that moves as it is told
-- `Damper`: a damper as strong as it is told
+- `Motor`: a force equal to the control
+- `Position`: a position servo
+- `Velocity`: a velocity servo
+- `IntegratedVelocity`: a position servo whose target moves at the commanded velocity
+- `Damper`: a damper with a commanded coefficient
 - `Cylinder`: a pneumatic or hydraulic cylinder
 - `Muscle`: a muscle with an activation
-- `Actuator`: all of them, with a gain and a bias of one's own
+- `Actuator`: the base class, with a general gain and bias
 
-What they act on:
+Transmissions:
 
 - `OnJoint`: a joint
 - `OnTendon`: a tendon
-- `OnSite`: a site: a thruster
+- `OnSite`: a site, such as a thruster
 - `SliderCrank`: a slider with a rod to a crank
-- `Transmission`: what those inherit from
+- `Transmission`: the base class of transmissions
 
-What they do, and how it follows the control:
+Force models and activation dynamics:
 
-- `Constant`: a gain or bias that is a number
-- `Affine`: a gain or bias that is linear in length and rate
-- `MuscleCurves`: the numbers of a muscle
+- `Constant`: a constant gain or bias
+- `Affine`: a gain or bias that is affine in length and rate
+- `MuscleCurves`: the parameters of a muscle
 - `MuscleGain`: the active force of a muscle
-- `MuscleBias`: its passive force
-- `Law`: what those inherit from
+- `MuscleBias`: the passive force of a muscle
+- `Law`: the base class of gains and biases
 - `Integrator`: the integral of the control
 - `Filter`: the control with a time constant
 - `MuscleActivation`: the activation of a muscle
-- `Activation`: what those inherit from
+- `Activation`: the base class of activation dynamics
 
-Of a model:
+All actuators of a model:
 
-- `Drive`: all its actuators as one force
-- `actuator_lengths`: the length of each
-- `actuator_velocities`: the rate of that
+- `Drive`: all actuators as one force
+- `actuator_lengths`: the length of each actuator
+- `actuator_velocities`: the rate of each length
 - `actuator_moments`: the moment arms
 """
 

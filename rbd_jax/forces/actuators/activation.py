@@ -1,4 +1,4 @@
-"""How what an actuator does follows its control in time: its state, the activation, and the rate of that."""
+"""Activation dynamics: how the input of an actuator follows its control in time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._one_sided import rises
 
 
 class Activation(eqx.Module):
-    """The rate of an activation.
+    """The rate of an activation as a function of control and activation.
 
     >>> class Fatigue(rbd.actuators.Activation):
     ...     def rate(self, control, activation):
@@ -26,7 +26,7 @@ class Activation(eqx.Module):
 
     @abc.abstractmethod
     def rate(self, control: Float[Array, ""], activation: Float[Array, ""]) -> Float[Array, ""]:
-        """`d activation / dt`."""
+        """Returns `d activation / dt`."""
 
 
 class Integrator(Activation):
@@ -43,14 +43,21 @@ class Integrator(Activation):
 class Filter(Activation):
     """The activation follows the control with a time constant: `T ȧ = u - a`.
 
+    Args:
+      time_constant: T.
+      exact: Whether steps of `rbd.MujocoEuler` are exact for a constant control, as MuJoCo's `filterexact`, or explicit, as its
+        `filter`. Other schemes ignore it.
+
     >>> print(rbd.actuators.Filter(0.1).rate(jnp.array(0.2), jnp.array(0.5)).round(3))
     -3.0
     """
 
     time_constant: Float[Array, ""]
+    exact: bool = eqx.field(static=True)
 
-    def __init__(self, time_constant: Any):
+    def __init__(self, time_constant: Any, exact: bool = True):
         self.time_constant = number("Filter", "time_constant", time_constant, above=0)
+        self.exact = bool(exact)
 
     def rate(self, control, activation):
         return (control - activation) / self.time_constant
@@ -60,7 +67,7 @@ class MuscleActivation(Activation):
     """The activation of a muscle, from 0 to 1, which rises faster than it falls.
 
     - `rising`, `falling`: the time constants at half activation.
-    - `smoothing`: over how much of `u - a` one goes over into the other.
+    - `smoothing`: the width of the transition between the two time constants, in terms of `u - a`.
 
     >>> activation = rbd.actuators.MuscleActivation()
     >>> print(jax.vmap(lambda control: activation.rate(control, jnp.array(0.5)))(jnp.array([1.0, 0.0])))

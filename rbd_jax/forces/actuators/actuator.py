@@ -1,4 +1,4 @@
-"""Actuators: what drives a model when it is told to by a control."""
+"""Actuators: forces on a model that follow a control."""
 
 from __future__ import annotations
 
@@ -21,25 +21,29 @@ from .transmission import OnJoint, Transmission, checked_gear
 
 
 class Actuator(Attached):
-    """Something that exerts a force along a length, `gain * input + bias`. The input is its control, or what follows it in time.
+    """A force along a length, `gain * input + bias`. The input is the control or an activation that follows it in time.
 
-    A model carries it (`rbd.attach`), and acts under its control from then on, which is zero where nothing is said. Controls are
+    Attach an actuator to a model with `rbd.attach`. It then acts under its control, by default zero. Controls are
     in the order of `model.actuators`.
 
-    **Arguments**
+    Args:
+      name: The name, used by keyframes and sensors.
+      on: The joint, by name, or an `OnJoint`, `OnTendon`, `OnSite`, `SliderCrank`.
+      gear: The ratio of the actuator's length to the length (or coordinate) it acts on, and of the force there to the
+        actuator's
+        force: one number, or one per degree of freedom.
+      gain: A number, or a `Law` of the actuator's length and rate.
+      bias: A number, or a `Law` of the actuator's length and rate.
+      dynamics: The dynamics from control to input. The actuator then has an activation, an internal state.
+      activation: The initial activation.
+      control_range: Lower and upper bound at which the control is clipped.
+      force_range: Lower and upper bound at which the force is clipped.
+      activation_range: Lower and upper bound at which the activation is clipped.
+      delay: The delay of the control, in s. `rbd.rollout` delays the controls of a table, and `rbd.identify` those of a log.
+        Other functions have no earlier controls: `rbd.sense` and similar ones use the control that has arrived at that time,
+        and `rbd.step` and controls of a policy raise an error.
 
-    - `name`: by which keyframes, sensors and people call it.
-    - `on`: what it acts on: the name of a joint, or an `OnJoint`, `OnTendon`, `OnSite`, `SliderCrank`.
-    - `gear`: how much longer it gets by that, and how much force there is by a unit of its own: one number, or as many as
-      the degrees of freedom of what it is on.
-    - `gain`, `bias`: numbers, or laws of its length and its rate.
-    - `dynamics`: how its input follows the control; it then has an activation, a state of its own, which starts at `activation`.
-    - `control_range`, `force_range`, `activation_range`: pairs of what each is cut off at.
-    - `delay`: how much later than it is told a control arrives, in s. `rbd.rollout` lets those of a table arrive later, and
-      `rbd.identify` those of a log. Elsewhere nothing is known of what was told before: `rbd.sense` and the like take the control
-      that has arrived at that moment; `rbd.step`, and controls of a policy, are refused.
-
-    What all actuators together do to a joint with one degree of freedom is cut off at the model's `effort_limit`.
+    The total force of all actuators on a joint with one degree of freedom is clipped at the model's `effort_limit`.
 
     >>> motor = rbd.actuators.Actuator("motor", "swing", gain=10.0, control_range=(-1.0, 1.0))
     >>> model = rbd.attach(rbd.load("pendulum"), motor)
@@ -81,20 +85,20 @@ class Actuator(Attached):
         owner = f"{type(self).__name__} {name!r}"
         if not isinstance(on, str | Transmission):
             raise ModelError(
-                f"{owner}: on is {on!r}; it is the name of a joint, or an OnJoint, OnTendon, OnSite or SliderCrank"
+                f"{owner}: on is {on!r}; it must be the name of a joint, or an OnJoint, OnTendon, OnSite or SliderCrank"
             )
         self.transmission = OnJoint(on) if isinstance(on, str) else on
         self.gear = checked_gear(owner, gear)
         if self.transmission.numbers not in (None, self.gear.size):
             raise ModelError(
-                f"{owner}: gear has {self.gear.size} numbers; on {type(self.transmission).__name__} it has "
+                f"{owner}: gear has {self.gear.size} numbers; on {type(self.transmission).__name__} it must have "
                 f"{self.transmission.numbers}"
             )
         self.gain = gain if isinstance(gain, Law) else Constant(number(owner, "gain", gain))
         self.bias = bias if bias is None or isinstance(bias, Law) else Constant(number(owner, "bias", bias))
         if dynamics is not None and not isinstance(dynamics, Activation):
             raise ModelError(
-                f"{owner}: dynamics is {dynamics!r}; it is an Integrator, a Filter or a MuscleActivation"
+                f"{owner}: dynamics is {dynamics!r}; it must be an Integrator, a Filter or a MuscleActivation"
             )
         for field, given in (("activation", activation), ("activation_range", activation_range)):
             if given is not None and dynamics is None:
@@ -126,12 +130,12 @@ class Actuator(Attached):
 
     @property
     def resists(self) -> bool:
-        """Whether its force depends on its length or its rate."""
+        """True if the force depends on the length or the rate."""
         return any(law is not None and not isinstance(law, Constant) for law in (self.gain, self.bias))
 
     @property
     def servo(self) -> tuple[Float[Array, ""], Float[Array, ""]] | None:
-        """Its gain and its stiffness, or None: it is a servo to a position where they are equal."""
+        """The gain and the stiffness, or None; the actuator is a position servo if they are equal."""
         if not isinstance(self.gain, Constant) or not isinstance(self.bias, Affine):
             return None
         return self.gain.value, -self.bias.coefficients[1]
@@ -153,7 +157,7 @@ class Actuator(Attached):
 
 
 class Motor(Actuator):
-    """A force as it is told: a motor, or a thruster at a site.
+    """A force equal to the control: a motor, or a thruster at a site.
 
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Motor("motor", "swing", gear=50.0))
     >>> print(rbd.acceleration(model, rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.Controls(jnp.array([0.1]))))
@@ -165,11 +169,11 @@ class Motor(Actuator):
 
 
 class Position(Actuator):
-    """A servo to a position: `kp (u - length) - kv rate`.
+    """A position servo: `kp (u - length) - kv rate`.
 
-    On a ball joint, or on a site whose orientation another one sees, positions are angles, and it takes the shorter way round.
+    On a ball joint, or on a site relative to a reference site, positions are angles, and the servo takes the shorter direction.
 
-    - `time_constant`: with one, the position that it goes to follows the control so.
+    - `time_constant`: if given, the target position follows the control with this time constant.
 
     >>> servo = rbd.actuators.Position("servo", "swing", kp=100.0, kv=20.0)
     >>> model, start = rbd.attach(rbd.load("pendulum"), servo), rbd.State(jnp.zeros(1), jnp.zeros(1))
@@ -194,7 +198,7 @@ class Position(Actuator):
 
 
 class Velocity(Actuator):
-    """A servo to a velocity: `kv (u - rate)`.
+    """A velocity servo: `kv (u - rate)`.
 
     >>> servo = rbd.actuators.Velocity("servo", "swing", kv=50.0)
     >>> model, start = rbd.attach(rbd.load("pendulum"), servo), rbd.State(jnp.zeros(1), jnp.zeros(1))
@@ -208,7 +212,7 @@ class Velocity(Actuator):
 
 
 class IntegratedVelocity(Actuator):
-    """A servo to a position that moves with the velocity `u`: `kp (a - length) - kv rate`, `ȧ = u`.
+    """A position servo whose target moves with the velocity `u`: `kp (a - length) - kv rate`, `ȧ = u`.
 
     >>> servo = rbd.actuators.IntegratedVelocity("servo", "swing", kp=100.0, kv=20.0)
     >>> model, start = rbd.attach(rbd.load("pendulum"), servo), rbd.State(jnp.zeros(1), jnp.zeros(1))
@@ -223,7 +227,7 @@ class IntegratedVelocity(Actuator):
 
 
 class Damper(Actuator):
-    """A damper as strong as it is told: `-kv u rate`, u not below zero.
+    """A damper with a commanded coefficient: `-kv u rate`, with u at least zero.
 
     >>> brake = rbd.actuators.Damper("brake", "swing", kv=2.0)
     >>> model = rbd.attach(rbd.load("pendulum"), brake)
@@ -243,12 +247,12 @@ class Damper(Actuator):
         kv = number(owner, "kv", kv, least=0)
         lowest = _range(owner, "control_range", control_range)
         if lowest is None or (is_known(lowest) and lowest[0] < 0):
-            raise ModelError(f"{owner}: control_range is {control_range!r}; it begins at zero or above")
+            raise ModelError(f"{owner}: control_range is {control_range!r}; it must begin at zero or above")
         super().__init__(name, on, gain=Affine(0.0, 0.0, -kv), control_range=control_range, **options)
 
 
 class Cylinder(Actuator):
-    """A pneumatic or hydraulic cylinder: `area * pressure + bias`, the pressure following the control.
+    """A pneumatic or hydraulic cylinder: `area * pressure + bias`, where the pressure follows the control.
 
     - `bias`: a number, or three: `b[0] + b[1] length + b[2] rate`.
 
@@ -277,10 +281,10 @@ class Cylinder(Actuator):
 
 
 class Muscle(Actuator):
-    """A muscle, whose force follows from its activation, its length and its rate. It pulls: along a tendon, as a rule.
+    """A muscle, whose force depends on its activation, length and rate. It pulls, usually along a tendon.
 
-    - `curves`: what the force is: `MuscleCurves(peak_force, length_range)`.
-    - `rising`, `falling`, `smoothing`: how the activation follows the control, see `MuscleActivation`.
+    - `curves`: the parameters of the force: `MuscleCurves(peak_force, length_range)`.
+    - `rising`, `falling`, `smoothing`: the activation dynamics, see `MuscleActivation`.
 
     >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.0, 1.0))
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Muscle("muscle", "swing", curves))
@@ -301,7 +305,9 @@ class Muscle(Actuator):
         **options: Any,
     ):
         if not isinstance(curves, MuscleCurves):
-            raise ModelError(f"Muscle {name!r}: curves is {curves!r}; it is a rbd.actuators.MuscleCurves")
+            raise ModelError(
+                f"Muscle {name!r}: curves is {curves!r}; it must be a rbd.actuators.MuscleCurves"
+            )
         gain, bias = MuscleGain(curves), MuscleBias(curves)
         dynamics = MuscleActivation(rising, falling, smoothing)
         super().__init__(
@@ -313,7 +319,9 @@ def _range(owner: str, name: str, given) -> Float[Array, "2"] | None:
     if given is None:
         return None
     pair = number(owner, name, given, (2,))
-    # In NumPy: what takes an entry of an array of JAX would be compiled.
+    # In NumPy, because JAX would compile the access to an entry.
     if is_known(given) and not np.less(*np.asarray(given, pair.dtype)):
-        raise ModelError(f"{owner}: {name} is {pair.tolist()}; it rises from the first number to the second")
+        raise ModelError(
+            f"{owner}: {name} is {pair.tolist()}; it must rise from the first number to the second"
+        )
     return pair

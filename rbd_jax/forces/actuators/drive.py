@@ -1,4 +1,4 @@
-"""What all actuators of a model do together, as one force with the activations as its own state."""
+"""All actuators of a model as one force, with the activations as its internal state."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._core.arguments import configuration, takes, velocity
-from ..._core.array import at_least, by_numpy, clamped, gather, sum_rows
+from ..._core.array import at_least, by_numpy, clamped, gather, sum_rows, transpose
 from ...dynamics import Motion
 from ...model import Model
 from ..force import Force
 from ..own_state import relaxed
 from ..tendon import with_tendons
+from .activation import Filter
 from .actuator import Actuator
 from .transmission import OnJoint, OnTendon, Transmissions
 
@@ -24,8 +25,8 @@ from .transmission import OnJoint, OnTendon, Transmissions
 class Drive(Force):
     """Actuators under controls.
 
-    - `controls`: one for each, zero by default.
-    - `activations`: of those that have one, which are its own state; where they start, by default.
+    - `controls`: one per actuator, by default zero.
+    - `activations`: the internal state: one per actuator with dynamics, by default the initial activations.
 
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Motor("motor", "swing", gear=50.0))
     >>> drive = rbd.actuators.Drive(model.actuators, jnp.array([0.1]))
@@ -60,8 +61,16 @@ class Drive(Force):
     def own_after(self, motion, v, step):
         return relaxed(self._rate(motion), self.activations.astype(motion.q.dtype), step)
 
+    def own_after_explicitly(self, motion, step):
+        now, chosen = self.activations.astype(motion.q.dtype), self._active
+        active = [self.actuators[i] for i in chosen]
+        exact = np.array([isinstance(one.dynamics, Filter) and one.dynamics.exact for one in active])
+        rate = self._rate(motion)
+        after = jnp.where(exact, relaxed(rate, now, step), now + step * rate(now))
+        return clamped(after, *self._ranges(active, "activation_range", motion))
+
     def _rate(self, motion: Motion) -> Callable[[Float[Array, "na"]], Float[Array, "na"]]:
-        """The rates as a function of the activations; each depends on its own activation."""
+        """Returns the rates as a function of the activations; each rate depends on its own activation only."""
         chosen = self._active
         if not len(chosen):
             return lambda activations: jnp.zeros(0, motion.q.dtype)
@@ -78,7 +87,7 @@ class Drive(Force):
         return rate
 
     def forces(self, motion: Motion) -> Float[Array, "nu"]:
-        """What each exerts along its length."""
+        """Returns the force of each actuator along its length."""
         return self._forces(motion, Transmissions(motion, self.actuators))[0]
 
     def placed(self, motion):
@@ -93,7 +102,7 @@ class Drive(Force):
         return clamped(total, -most, most)
 
     def body_wrenches_in(self, motion):
-        """Of strings that actuators pull at. Joints, and thrusters at sites, count as acting along the joints, as for MuJoCo."""
+        """Returns the wrenches of tendons under actuation; actuators on joints and sites count as joint forces, as in MuJoCo."""
         known = Transmissions(motion, self.actuators)
         return known.body_wrenches(self._forces(motion, known)[0])
 
@@ -101,7 +110,7 @@ class Drive(Force):
         return jnp.zeros((), motion.q.dtype)
 
     def joint_resistance(self, motion):
-        """Of what acts along joints with one degree of freedom, where no limit cuts it off."""
+        """Returns damping and stiffness of actuators on joints with one degree of freedom, unless a limit clips the force."""
         known = Transmissions(motion, self.actuators)
         chosen, gears = known.scalar
         if not chosen or not self._resists(chosen):
@@ -123,12 +132,24 @@ class Drive(Force):
 
         return along(by_rate), along(by_length)
 
+    def velocity_response(self, motion):
+        known = Transmissions(motion, self.actuators)
+        chosen = [i for i in range(len(self.actuators)) if i not in known.scalar[0]]
+        if not self._resists(chosen):
+            return None
+        forces, exerted = self._forces(motion, known)
+        lengths, rates = known.lengths, known.rates
+        force, slope = jax.jvp(lambda rates: exerted(lengths, rates), (rates,), (jnp.ones_like(rates),))
+        slope = jnp.where(forces == force, slope, 0)
+        moments = gather(jax.vmap(known.generalized_force)(jnp.eye(len(forces), dtype=force.dtype)), chosen)
+        return transpose(moments), gather(slope, chosen)[:, None] * moments
+
     @property
     def _active(self) -> np.ndarray:
         return np.array([i for i, one in enumerate(self.actuators) if one.dynamics is not None], int)
 
     def _resists(self, chosen: Sequence[int]) -> bool:
-        """Whether one of them depends on its length or rate, as far as its laws say."""
+        """Returns whether one of these actuators depends on its length or rate, according to its laws."""
         return any(self.actuators[i].resists for i in chosen)
 
     def _controls(self, motion: Motion) -> Float[Array, "nu"]:
@@ -136,7 +157,7 @@ class Drive(Force):
         return clamped(self.controls.astype(motion.q.dtype), low, high)
 
     def _inputs(self, motion: Motion) -> Float[Array, "nu"]:
-        """What each law is multiplied by: its control, or its activation within its range."""
+        """Returns the input of each actuator: its control, or its activation within its range."""
         controls, chosen = self._controls(motion), self._active
         if not len(chosen):
             return controls
@@ -147,7 +168,7 @@ class Drive(Force):
         return jnp.where(place >= 0, gather(activations, np.maximum(place, 0)), controls)
 
     def _forces(self, motion: Motion, known: Transmissions) -> tuple[Float[Array, "nu"], Callable]:
-        """The force of each; and what it would be without its range, as a function of lengths and rates."""
+        """Returns the force of each actuator, and the force without clipping as a function of lengths and rates."""
         inputs = self._nearest(self._inputs(motion), known)
 
         def exerted(lengths, rates):
@@ -159,7 +180,7 @@ class Drive(Force):
         return clamped(exerted(known.lengths, known.rates), low, high), exerted
 
     def _nearest(self, inputs: Float[Array, "nu"], known: Transmissions) -> Float[Array, "nu"]:
-        """The inputs, by whole turns nearer where a servo goes to them on a circle: it takes the shorter way, as MuJoCo's."""
+        """Returns the inputs shifted by full turns for servos on circles, so that they take the shorter way, as in MuJoCo."""
         servos = {i: self.actuators[i].servo for i in known.circular}
         chosen = {i: servo for i, servo in servos.items() if servo is not None}
         if not chosen:
@@ -172,7 +193,7 @@ class Drive(Force):
         return inputs - sum_rows(back, place, len(inputs))
 
     def _ranges(self, actuators: Sequence[Actuator], name: str, motion: Motion):
-        """The lower and the upper ends of a range of each."""
+        """Returns the lower and the upper bounds of a range of each actuator."""
         given = [getattr(one, name) for one in actuators]
         open_ended = jnp.array([-jnp.inf, jnp.inf])
         pairs = jnp.concatenate([open_ended if pair is None else pair for pair in given]).reshape(-1, 2)
@@ -180,7 +201,7 @@ class Drive(Force):
 
 
 def _each(things: Sequence[Any], value: Callable, *arguments: Float[Array, "n"]) -> Float[Array, "n"]:
-    """`value(thing, ...)` of each thing, of things of one kind at once; zero where there is None."""
+    """Evaluates `value(thing, ...)` for each object, equal kinds at once; zero for None."""
     groups: dict[Any, list[int]] = {}
     for index, thing in enumerate(things):
         if thing is not None:
@@ -199,7 +220,7 @@ def _each(things: Sequence[Any], value: Callable, *arguments: Float[Array, "n"])
 
 @takes(q=configuration)
 def actuator_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu"]:
-    """The length of every actuator, in the order of `model.actuators`.
+    """Returns the length of every actuator, in the order of `model.actuators`.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
     >>> print(rbd.actuators.actuator_lengths(model, jnp.array([0.5, 1.0])))
@@ -210,7 +231,12 @@ def actuator_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu"]:
 
 @takes(q=configuration, v=velocity)
 def actuator_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nu"]:
-    """The rate of the length of every actuator.
+    """Returns the rate of the length of every actuator.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
     >>> print(rbd.actuators.actuator_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
@@ -221,7 +247,7 @@ def actuator_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv
 
 @takes(q=configuration)
 def actuator_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv"]:
-    """J, the moment arms of every actuator: `J v` is the rate of its length, and `Jᵀ f` what a force f along it does.
+    """Returns the moment arms J of all actuators: `J v` are the rates of their lengths, `Jᵀ f` the effect of forces f.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
     >>> print(rbd.actuators.actuator_moments(model, jnp.array([0.5, 1.0])))
@@ -232,5 +258,5 @@ def actuator_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv
 
 
 def actuators_of(model: Model) -> tuple[Actuator, ...]:
-    """The actuators of a model, in the order of its controls."""
+    """Returns the actuators of a model, in the order of its controls."""
     return model.actuators  # pyright: ignore[reportReturnType]

@@ -1,6 +1,6 @@
-"""What an actuator does along its length: the force that follows from its input, its length and its rate.
+"""Gains and biases of actuators, as functions of length and rate.
 
-A law is a gain or a bias: the effort is `gain(length, rate) * input + bias(length, rate)`. The laws of muscles are MuJoCo's.
+The effort of an actuator is `gain(length, rate) * input + bias(length, rate)`. The muscle models are MuJoCo's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..._core.errors import ModelError
 
 
 class Law(eqx.Module):
-    """A number that depends on the length of an actuator and on its rate.
+    """A gain or bias as a function of the length of an actuator and of its rate.
 
     >>> class Saturating(rbd.actuators.Law):
     ...     def __call__(self, length, rate):
@@ -29,11 +29,11 @@ class Law(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, length: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
-        """Its value."""
+        """Returns the value."""
 
 
 class Constant(Law):
-    """A number that depends on neither.
+    """A constant gain or bias.
 
     >>> print(rbd.actuators.Constant(3.0)(jnp.array(0.2), jnp.array(0.0)))
     3.0
@@ -49,7 +49,7 @@ class Constant(Law):
 
 
 class Affine(Law):
-    """`c[0] + c[1] length + c[2] rate`.
+    """The gain or bias `c[0] + c[1] length + c[2] rate`.
 
     >>> print(rbd.actuators.Affine(1.0, -10.0, -2.0)(jnp.array(0.2), jnp.array(0.5)))
     -2.0
@@ -68,16 +68,16 @@ class Affine(Law):
 
 
 class MuscleCurves(eqx.Module):
-    """The numbers of a muscle's curves, of which `MuscleGain` is its active force and `MuscleBias` its passive one.
+    """The parameters of a muscle's curves: `MuscleGain` is its active force, `MuscleBias` its passive force.
 
-    Lengths are counted in optimal lengths: where the actuator is at `length_range` (its ends), the muscle is at `operating_range`
-    optimal lengths.
+    Lengths are normalized by the optimal length: at the ends of `length_range`, the muscle has the lengths of
+    `operating_range` in optimal lengths.
 
-    - `peak_force`: the force at optimal length and rest, in N.
-    - `shortest`, `longest`: beyond these there is no active force.
-    - `fastest`: the rate of shortening, in optimal lengths per second, at which there is none.
+    - `peak_force`: the isometric force at the optimal length, in N.
+    - `shortest`, `longest`: the range of lengths with active force.
+    - `fastest`: the velocity of shortening with zero active force, in optimal lengths per second.
     - `passive`: the passive force at `longest`, in peak forces.
-    - `eccentric`: the most active force when it is drawn out, in peak forces.
+    - `eccentric`: the maximum active force during lengthening, in peak forces.
 
     >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.2, 0.5))
     >>> print(curves.scaled(jnp.array(0.2), jnp.array(0.0))[0])  # in optimal lengths
@@ -114,14 +114,14 @@ class MuscleCurves(eqx.Module):
         self.numbers = jnp.stack([peak_force, *lengths, *operating, *shape])
 
     def scaled(self, length: Float[Array, ""], rate: Float[Array, ""]):
-        """The length in optimal ones, and the rate in the fastest."""
+        """Returns the length in optimal lengths, and the rate relative to `fastest`."""
         _, start, end, low, high, _, _, fastest = self.numbers[:8]
         optimal = (end - start) / (high - low)
         return low + (length - start) / optimal, rate / (optimal * fastest)
 
 
 class MuscleGain(Law):
-    """The active force of a muscle that is wholly activated, negative since it pulls: its force by length times that by rate.
+    """The active force of a fully activated muscle, negative since it pulls: length factor times velocity factor.
 
     >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.2, 0.5))
     >>> print(rbd.actuators.MuscleGain(curves)(jnp.array(0.45), jnp.array(0.0)))
@@ -149,7 +149,7 @@ class MuscleGain(Law):
 
 
 class MuscleBias(Law):
-    """The passive force of a muscle, negative since it pulls: from the optimal length on.
+    """The passive force of a muscle beyond its optimal length, negative since it pulls.
 
     >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.2, 0.5))
     >>> print(rbd.actuators.MuscleBias(curves)(jnp.array(0.6), jnp.array(0.0)).round(2))
@@ -170,7 +170,7 @@ class MuscleBias(Law):
 
 def _rising(owner: str, pair) -> None:
     if is_known(pair) and not pair[0] < pair[1]:
-        raise ModelError(f"{owner} is {pair.tolist()}; it rises from the first number to the second")
+        raise ModelError(f"{owner} is {pair.tolist()}; it must rise from the first number to the second")
 
 
 def _square(x):
@@ -178,5 +178,5 @@ def _square(x):
 
 
 def _positive(x):
-    """Never zero, where a range has no width."""
+    """Returns a positive divisor, also for a range without width."""
     return jnp.maximum(x, 1e-15)

@@ -1,6 +1,7 @@
-"""What actuators act on, and how: their lengths, the rates of those, and the moment arms.
+"""Transmissions of actuators: lengths, their rates, and the moment arms.
 
-All actuators of a model are worked out together. A force `f` along a length acts as `Jᵀ f`, and what makes it longer is positive.
+All actuators of a model are computed together. A force `f` along a length acts as `Jᵀ f`; a
+positive force increases the length.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Transmission(eqx.Module):
-    """What an actuator acts on. `joints` and `refers` are what it names.
+    """The object that an actuator acts on. `joints` and `refers` are the names of joints and attachments in use.
 
     >>> print(isinstance(rbd.actuators.OnJoint("swing"), rbd.actuators.Transmission), rbd.actuators.OnJoint("swing").joints)
     True ('swing',)
@@ -45,21 +46,21 @@ class Transmission(eqx.Module):
     else:
         joints = refers = ()
 
-    #: How many numbers a gear has; None where that depends on the joint.
+    #: Number of gear values; None if it depends on the joint.
     numbers: ClassVar[int | None] = 1
 
     @abc.abstractmethod
     def renamed(self, joints: Sequence[str], refers: Sequence[Reference]) -> Transmission:
-        """The same where things have other names."""
+        """Returns the same transmission after renaming joints and attachments."""
 
 
 class OnJoint(Transmission):
     """Along the coordinate of a joint with one degree of freedom: the length is `gear * q`.
 
-    Any other joint takes a gear of as many numbers as it has degrees of freedom: a ball joint the axis of a torque, a free joint
-    `[torque; force]`. The length is the part of the ball's rotation vector along the axis, and nothing for the free joint.
+    Any other joint takes a gear with one number per degree of freedom: the torque axis for a ball joint, `[torque; force]`
+    for a free joint. The length is the component of the ball's rotation vector along the axis, and zero for a free joint.
 
-    - `in_parent`: whether the torque is in the axes of the parent, and not of the body that moves. The force always is.
+    - `in_parent`: True if the torque is in the axes of the parent instead of the moving body. The force always is.
 
     >>> motor = rbd.actuators.Motor("motor", rbd.actuators.OnJoint("swing"), gear=2.0)
     >>> print(rbd.actuators.actuator_lengths(rbd.attach(rbd.load("pendulum"), motor), jnp.array([0.3])))
@@ -106,11 +107,11 @@ class OnTendon(Transmission):
 
 
 class OnSite(Transmission):
-    """A wrench `gear = [torque; force]` at a site, in its axes: a thruster. There is no length.
+    """A wrench `gear = [torque; force]` at a site, in its axes, such as a thruster. The length is zero.
 
-    - `reference`: a second site. The wrench is then in its axes, pushes back there, and does nothing to what carries both
-      sites. The length is the place of the first as the second sees it, along the gear, if that has a force, and its rotation
-      vector, if it has a torque.
+    - `reference`: a second site. The wrench is then in the axes of this site, with the opposite wrench there, and no effect
+      on a body that carries both sites. If the gear has a force, the length is the position of the first site relative to the
+      second along the gear. If it has a torque, the length is the rotation vector along the gear.
 
     >>> thruster = rbd.actuators.Motor("thruster", rbd.actuators.OnSite("nozzle"), gear=(0, 0, 0, 1, 0, 0))
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.Site("nozzle", "bob", (0.0, 0.0, -1.0)), thruster)
@@ -137,7 +138,7 @@ class OnSite(Transmission):
 
 
 class SliderCrank(Transmission):
-    """A rod from the site `crank` to a slider on the z axis of the site `slider`, whose place on that is the length.
+    """A rod from the site `crank` to a slider on the z axis of the site `slider`; the slider's position is the length.
 
     >>> crank, slider = rbd.Site("crank", "bob", (0.0, 0.0, -0.2)), rbd.Site("slider", "world")
     >>> drive = rbd.actuators.Motor("piston", rbd.actuators.SliderCrank("crank", "slider", rod=0.5))
@@ -164,10 +165,10 @@ class SliderCrank(Transmission):
 
 
 class Arms(NamedTuple):
-    """How some of a model's actuators act: their numbers, their lengths, and what they do to joints and at frames.
+    """Actuators at frames: their indices, their lengths, and the wrenches of unit forces.
 
-    - `actuators`: which ones; `lengths` of those.
-    - `owners`, `wrenches`: the actuator of each wrench that a unit of force makes, `[torque; force]` in the axes of its frame.
+    - `actuators`: the indices of the actuators, and `lengths` their lengths.
+    - `owners`, `wrenches`: the actuator of each wrench per unit force, `[torque; force]` in the axes of its frame.
     """
 
     actuators: np.ndarray
@@ -177,7 +178,7 @@ class Arms(NamedTuple):
 
 
 class Transmissions:
-    """The transmissions of actuators of a model in motion: their lengths and rates, and what efforts along them do."""
+    """The transmissions of actuators of a model in motion: lengths, rates, and the effect of efforts along the lengths."""
 
     def __init__(self, motion: Motion, actuators: Sequence[Actuator]):
         self.motion, self.count = motion, len(actuators)
@@ -206,7 +207,7 @@ class Transmissions:
         return self._scalar, self._gears if self._scalar else jnp.zeros(0)
 
     def scalar_joints(self) -> list[str]:
-        """The joints of those."""
+        """Returns the joints of the actuators in `scalar`."""
         return [self.actuators[i].joints[0] for i in self._scalar]
 
     @property
@@ -237,7 +238,7 @@ class Transmissions:
 
     @property
     def circular(self) -> list[int]:
-        """The actuators whose lengths may be angles of rotations: on ball joints, and on sites that others see."""
+        """The actuators whose lengths may be angles of rotations: on ball joints, and on sites with a reference site."""
         model = self.motion.model
         balls = [i for i in self._turning if isinstance(_kind(model, self.actuators[i].joints[0]), Spherical)]
         seen = [
@@ -248,7 +249,7 @@ class Transmissions:
         return balls + seen
 
     def turns(self, which: Sequence[int]) -> Float[Array, "k"]:
-        """By how much the lengths of some of those differ after a whole turn; zero where a force is part of the gear."""
+        """Returns the change of some of these lengths per full turn; zero if the gear includes a force."""
         gears = [self.actuators[i].gear for i in which]
         torques = jnp.stack([gear[:3] for gear in gears]).astype(self.motion.q.dtype)
         forces = jnp.stack([jnp.zeros(3) if gear.size == 3 else gear[3:] for gear in gears])
@@ -256,7 +257,7 @@ class Transmissions:
         return jnp.where(square > 0, 2 * jnp.pi * jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
 
     def generalized_force(self, efforts: Float[Array, "n"]) -> Float[Array, "nv"]:
-        """`Jᵀ f` of an effort along each length."""
+        """Returns `Jᵀ f` for an effort along each length."""
         motion = self.motion
         total = jnp.zeros_like(motion.v)
         if self._scalar:
@@ -275,7 +276,7 @@ class Transmissions:
         return total
 
     def body_wrenches(self, efforts: Float[Array, "n"]) -> Float[Array, "nb 6"] | None:
-        """What strings that they pull at do to every body, in its own frame."""
+        """Returns the wrenches of the driven tendons on every body, in its own frame, or None without such tendons."""
         if not self._on_tendons:
             return None
         return self._tendons.body_wrenches(self._along_tendons(efforts))
@@ -295,7 +296,7 @@ class Transmissions:
 
 
 def _by_size(model: Model, actuators, which: list[int]) -> tuple[list[int], list[int]]:
-    """Those on joints with one degree of freedom, and those on others."""
+    """Splits actuators on joints into those with one degree of freedom and others."""
     scalar, turning = [], []
     for i in which:
         body = model.topology.joint_index(actuators[i].joints[0])
@@ -304,12 +305,12 @@ def _by_size(model: Model, actuators, which: list[int]) -> tuple[list[int], list
 
 
 def _kind(model: Model, joint: str) -> Joint:
-    """The family of a joint, with all of its kind."""
+    """Returns the group of joints that contains a joint."""
     return model.joints[model.topology.kind_of[model.topology.joint_index(joint)][0]]
 
 
 class _Turns(NamedTuple):
-    """Actuators on ball and free joints: their lengths, and a row for each number of their moment arms."""
+    """Actuators on ball and free joints: their lengths, and one row per entry of their moment arms."""
 
     lengths: Float[Array, "k"]
     owners: np.ndarray
@@ -359,7 +360,7 @@ def _turning(motion: Motion, actuators, which: list[int]) -> _Turns:
 
 
 class _Frames(NamedTuple):
-    """Actuators at sites: their arms, and the frames at which those act: one for each wrench."""
+    """Actuators at sites: their arms, and the frames of the wrenches, one per wrench."""
 
     arms: Arms
     twists: Float[Array, "r 6"]
@@ -399,7 +400,7 @@ def _at_frames(motion: Motion, actuators, which: list[int]) -> _Frames:
     lengths, owners, rows, wrenches = [], [], [], []
 
     def act(i, row, torque, force):
-        """A wrench of an actuator at a frame, in the world's axes."""
+        """Adds a wrench of an actuator at a frame, given in the world's axes."""
         own = jnp.concatenate([torque, force])
         turn = at.frames.rotation[row]
         wrenches.append(jnp.concatenate([vecmat(own[:3], turn), vecmat(own[3:], turn)]))
@@ -435,7 +436,7 @@ def _at_frames(motion: Motion, actuators, which: list[int]) -> _Frames:
         torque, force = matvec(turn, gear[:3]), matvec(turn, gear[3:])
         act(i, here, torque, force)
         act(i, other, -torque, -force)
-        if shared[i] != "world":  # what carries both feels nothing of the two
+        if shared[i] != "world":  # cancels the effect on a body that carries both
             act(i, place["body", shared[i]], -cross(apart, force), nothing)
     order = np.array(rows)
     return _Frames(
@@ -447,7 +448,7 @@ def _at_frames(motion: Motion, actuators, which: list[int]) -> _Frames:
 
 
 def _crank_length(apart, axis, rod):
-    """How far along the axis the slider is; where the rod is too short, the nearest point to the crank."""
+    """Returns the position of the slider along the axis; if the rod is too short, the point nearest to the crank."""
     along = dot(apart, axis)
     square = along * along + rod * rod - dot(apart, apart)
     reaches = square > 0
@@ -455,7 +456,7 @@ def _crank_length(apart, axis, rod):
 
 
 def _carrying(model: Model, first: str, second: str) -> str:
-    """The body that carries both of two bodies and is nearest to them."""
+    """Returns the nearest common ancestor of two bodies, or the world."""
     topology = model.topology
     ways = []
     for body in (first, second):
@@ -469,11 +470,11 @@ def _carrying(model: Model, first: str, second: str) -> str:
 
 
 def checked_gear(owner: str, gear) -> Float[Array, "k"]:
-    """A gear: one number, or one for each degree of freedom of what it acts on."""
+    """Checks a gear: one number, or one per degree of freedom of the object that it acts on."""
     shape = np.shape(gear)
     if len(shape) > 1 or shape == (0,):
         raise ModelError(
-            f"{owner}: gear has shape {shape}; it is one number, or one for each degree of freedom"
+            f"{owner}: gear has shape {shape}; it must be one number, or one for each degree of freedom"
         )
     gear = by_numpy(lambda _, gear: gear.reshape(-1), number(owner, "gear", gear, shape))
     if is_known(gear) and not np.any(np.asarray(gear)):

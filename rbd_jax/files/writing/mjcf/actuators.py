@@ -112,14 +112,14 @@ def _law(law, constant: str) -> tuple[str, np.ndarray] | None:
 
 
 def _dynamics(actuator: Actuator) -> dict[str, str] | None:
-    """Returns the activation dynamics in MuJoCo's words. ("filterexact" differs from "filter" only in its exact steps.)"""
+    """Returns the activation dynamics in MuJoCo's words."""
     by = actuator.dynamics
     if by is None:
         return {"dyntype": "none"}
     if type(by) is Integrator:
         return {"dyntype": "integrator"}
     if type(by) is Filter:
-        return {"dyntype": "filter", "dynprm": text(by.time_constant)}
+        return {"dyntype": "filterexact" if by.exact else "filter", "dynprm": text(by.time_constant)}
     if type(by) is MuscleActivation:
         return {"dyntype": "muscle", "dynprm": text(by.numbers)}
     return None
