@@ -78,8 +78,8 @@ class Contacts(eqx.Module):
 
     @property
     def active(self) -> Bool[Array, "*batch n"]:
-        """Which contacts act: those whose distance is at most the margin."""
-        return self.distance <= self.margin
+        """Which contacts act: those whose distance is below the margin."""
+        return self.distance < self.margin
 
 
 @takes(q=configuration)

@@ -149,13 +149,8 @@ class Hold(eqx.Module):
         """Of rows at these positions, with MuJoCo's numbers."""
 
     @abc.abstractmethod
-    def near(self, position: Float[Array, "k"], touching: bool = True) -> Bool[Array, "k"]:
-        """Returns which rows may exert a force, of those whose position must not be below zero.
-
-        Args:
-          position: The positions.
-          touching: Whether a position of exactly zero counts, as for contacts in MuJoCo, or not, as for joint limits.
-        """
+    def near(self, position: Float[Array, "k"]) -> Bool[Array, "k"]:
+        """Returns which rows may exert a force, of those whose position must not be below zero."""
 
 
 class AsMujoco(Hold):
@@ -166,8 +161,8 @@ class AsMujoco(Hold):
     def softness(self, position, solref, solimp):
         return softness(position, solref, solimp, self.least_time)
 
-    def near(self, position, touching=True):
-        return position <= 0 if touching else position < 0
+    def near(self, position):
+        return position < 0
 
 
 class WithinStep(Hold):
@@ -186,7 +181,7 @@ class WithinStep(Hold):
         share = jnp.where(position < 0, self.share, 1)
         return Softness(impedance, share / (self.step**2 * impedance), all_of / self.step)
 
-    def near(self, position, touching=True):
+    def near(self, position):
         return jnp.isfinite(position)
 
 
@@ -405,7 +400,7 @@ def _stops(position, rate, ends, friction, own: StopNumbers, give, hold: Hold) -
     for side, bound in zip((1.0, -1.0), () if ends is None else ends):
         stops = jnp.isfinite(bound)
         room = jnp.where(stops, side * (position - jnp.where(stops, bound, 0)), jnp.inf)
-        there = hold.near(room - margin, touching=False)
+        there = hold.near(room - margin)
         depth = jnp.where(there, room - margin, 0)
         soft = hold.softness(depth, *soft_limit)
         wanted = -soft.damping * side * rate - soft.stiffness * soft.impedance * depth
