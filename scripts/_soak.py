@@ -240,19 +240,19 @@ def report(tallies: dict[str, Tally], seed: int) -> str:
     ]
     return "\n".join(
         [
-            "# What was tried to break it",
+            "# Soak tests",
             "",
-            "By `bash scripts/soak.sh`: numbered cases of each job, in processes that are killed when a case takes too long. "
-            "A fault is what no user should see: an error that is none of the library's, a number that is not finite or not "
-            "the one of finite differences, a file by half, a case that does not end.",
+            "`bash scripts/soak.sh` runs numbered cases of each job in processes, which it kills when a case takes too long. "
+            "A fault is an error that the library does not raise itself, a non-finite number, a derivative that differs "
+            "from finite differences, a partially written file, or a case that does not end.",
             "",
             f"{cases:,} cases in {spent / 60:.0f} minutes, {faults} faults; seed {seed}. Python {platform.python_version()}, "
             f"jax {jax.__version__}, {os.cpu_count()} cores.",
             "",
-            "| job | what is tried | cases | faults | minutes | slowest case, s |",
+            "| job | cases consist of | cases | faults | minutes | slowest case, s |",
             "|---|---|--:|--:|--:|--:|",
             *rows,
-            *(["", "What was measured:", "", *notes] if notes else []),
+            *(["", "Measurements:", "", *notes] if notes else []),
             *(["", "Faults, each run again by `bash scripts/soak.sh --case`:", "", *found] if found else []),
             "",
         ]

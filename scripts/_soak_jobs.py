@@ -299,8 +299,8 @@ def _told(job: str, code: int) -> bool:
     """Whether a motion says that it failed, after which nothing is asked; how often that is, is in the report."""
     asked, said = _codes.get(job, (0, 0))
     _codes[job] = asked + 1, said + bool(code)
-    NOTES[f"{job}, what was asked"] = (
-        "of {} cases of the last process {} ended with a code, and were asked nothing more".format(
+    NOTES[f"{job}, failure codes"] = (
+        "of {} cases of the last process {} returned a failure code, and ran no further checks".format(
             *_codes[job]
         )
     )
@@ -572,18 +572,18 @@ def _chance(seed: int, name: str, number: int) -> random.Random:
 
 
 JOBS = {
-    "urdf": Job("URDF changed at random", functools.partial(mutated_files, "urdf"), 3, 5.0),
-    "mjcf": Job("MJCF changed at random", functools.partial(mutated_files, "mjcf"), 3, 5.0),
-    "sdf": Job("SDF changed at random", functools.partial(mutated_files, "sdf"), 3, 5.0),
-    "calls": Job("wrong arguments of all public functions, then two at once", wrong_calls, 3, 60.0),
-    "faults": Job("open, write, fsync, rename that fail, in all writers", faults, 1, 30.0),
+    "urdf": Job("randomly modified URDF", functools.partial(mutated_files, "urdf"), 3, 5.0),
+    "mjcf": Job("randomly modified MJCF", functools.partial(mutated_files, "mjcf"), 3, 5.0),
+    "sdf": Job("randomly modified SDF", functools.partial(mutated_files, "sdf"), 3, 5.0),
+    "calls": Job("wrong arguments of all public functions, one and two at a time", wrong_calls, 3, 60.0),
+    "faults": Job("failures of open, write, fsync and rename in all writers", faults, 1, 30.0),
     "kills": Job("`simulate` killed, then `--resume`", kills, 6, 120.0),
     "gradients": Job(
-        "slopes and curvatures of all joint families at any and at special states", gradients, 6, 600.0
+        "first and second derivatives of all joint families at random and special states", gradients, 6, 600.0
     ),
-    "hessians": Job("Hessians by the state there", hessians, 5, 600.0),
-    "schemes": Job("all schemes on all kinds of system, and their derivatives", schemes, 17, 600.0),
+    "hessians": Job("Hessians by the state, at the same states", hessians, 5, 600.0),
+    "schemes": Job("all schemes on all types of systems, and their derivatives", schemes, 17, 600.0),
     "contacts": Job("robots on the ground, and derivatives through contact", contacts, 4, 600.0),
     "long": Job("a million steps", long_runs, 6, 600.0),
-    "scaling": Job("twice the links", scaling, 3, 300.0),
+    "scaling": Job("run time and compile time with twice the links", scaling, 3, 300.0),
 }

@@ -263,14 +263,14 @@ class Map:
             missing = sum(bool(row.reason) for row in rows)
             lines += [f"## {document.title}", ""]
             lines += [
-                f"{len(rows)} rows: {len(rows) - missing} in the library and tested, {missing} with a remark.",
+                f"{len(rows)} rows: {len(rows) - missing} implemented and tested, {missing} with a remark.",
                 "",
             ]
             for chapter in document.chapters:
                 lines += [
                     f"### {chapter.title}",
                     "",
-                    "| item | what | in the library | tested by |",
+                    "| item | subject | implementation | tests |",
                     "|---|---|---|---|",
                 ]
                 for row in chapter.rows:
@@ -296,11 +296,12 @@ def shown(places: list[Place]) -> list[str]:
     return list(dict.fromkeys(place.link for place in places if place.name or place.path not in named))
 
 
-HEAD = """# From the documents to the code
+HEAD = """# Coverage map
 
-Where the algorithms, tables and equations of the four documents are in the library, and which tests hold them: the functions,
-classes and tests that cite them, or the file where it does so as a whole. `scripts/coverage_map.py` writes this page from
-`docs/coverage.toml` and from the docstrings, and `tests/test_coverage.py` says when it is out of date.
+This page lists where the library implements the algorithms, tables and equations of the four source documents, and which tests
+check them. It names the functions, classes and tests that cite an item, or a file if the complete file cites it.
+`scripts/coverage_map.py` generates this page from `docs/coverage.toml` and from the docstrings. `tests/test_coverage.py` fails if
+the page is out of date.
 """
 
 

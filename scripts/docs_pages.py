@@ -220,7 +220,7 @@ def reference_navigation() -> list:
         for package in public_names.packages()
         if package != "rbd_jax"
     ]
-    return ["reference/index.md", {"rbd": own}, *rest]
+    return ["reference/index.md", {"Names by subject": "reference/names.md"}, {"rbd": own}, *rest]
 
 
 def is_of_packages(group) -> bool:
@@ -296,10 +296,10 @@ def entries_of(group, level: int) -> list[str]:
 
 
 def notebook_files() -> list[str]:
-    """In the order in which the README names them, then the others."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Returns the notebooks in the order of docs/notebooks/index.md, then the others."""
+    page = (ROOT / "docs" / "notebooks" / "index.md").read_text(encoding="utf-8")
     found = sorted(f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb"))
-    return sorted(found, key=lambda path: (readme.find(path) % (1 << 62), path))
+    return sorted(found, key=lambda path: (page.find(path) % (1 << 62), path))
 
 
 def page_of(notebook: str) -> str:

@@ -238,7 +238,7 @@ def test_info_of_what_is_attached(tmp_path, capsys):
         "custom +gain",
     ):
         assert re.search(what, out), what
-    assert re.search("shapes +2", out) and re.search("contact law +1", out) and "away" not in out
+    assert re.search("shapes +2", out) and re.search("contact model +1", out) and "away" not in out
     assert re.search("without effect +noslip iterations of the solver", out)
     assert main(["info", str(path), "--all"]) == 0
     out = capsys.readouterr().out
@@ -251,11 +251,7 @@ def test_convert(urdf, tmp_path, capsys):
     path = tmp_path / "small.xml"
     assert main(["convert", urdf, str(path), "--strict"]) == 2
     err = capsys.readouterr().err
-    assert (
-        "velocity limits of joints 'lift'" in err
-        and "leave out --strict, and" in err
-        and err.count("\n") == 1
-    )
+    assert "velocity limits of joints 'lift'" in err and "omit --strict to" in err and err.count("\n") == 1
     assert not path.exists()
     assert main(["convert", urdf, str(path), "--mimic", "free"]) == 0
     out = capsys.readouterr().out
@@ -279,7 +275,10 @@ def test_convert_keeps_all_digits(tmp_path):
 
 BAD = {
     "a format that is not written": (["convert", "pendulum", "p.sdf"], "end in .urdf, .xml or .mjcf"),
-    "what URDF has not": (["convert", "humanoid", "h.urdf"], "'waist' is a ball joint, which URDF does not have"),
+    "what URDF has not": (
+        ["convert", "humanoid", "h.urdf"],
+        "'waist' is a ball joint, which URDF does not have",
+    ),
     "a folder that is not there": (
         ["convert", "pendulum", "no/such/p.urdf"],
         "cannot write to no/such/p.urdf",
@@ -288,14 +287,14 @@ BAD = {
     "unknown robot": (["simulate", "quadrupd"], "did you mean 'quadruped'"),
     "no such file": (["info", "missing.urdf"], "no such file"),
     "an ending that is not read": (["info", __file__], ".urdf, .xml, .mjcf or .sdf"),
-    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "give its URDF file"),
+    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "pass its URDF file"),
     "mimic of a bundled robot": (["info", "arm7", "--mimic", "free"], "--mimic is for URDF files"),
-    "floating base of one that floats": (["simulate", "quadruped", "--floating-base"], "it floats without"),
+    "floating base of one that floats": (["simulate", "quadruped", "--floating-base"], "it already floats"),
     "negative step": (["simulate", "pendulum", "--dt", "-0.1"], "'-0.1' is not a positive number"),
     "a step that is not finite": (["simulate", "pendulum", "--dt", "nan"], "not a positive number"),
     "a step that is none": (["simulate", "pendulum", "--dt", "1e-300"], "--dt"),
-    "no samples": (["simulate", "pendulum", "--batch", "0"], "not a positive whole number"),
-    "half a sample": (["simulate", "pendulum", "--batch", "1.5"], "not a positive whole number"),
+    "no samples": (["simulate", "pendulum", "--batch", "0"], "not a positive integer"),
+    "half a sample": (["simulate", "pendulum", "--batch", "1.5"], "not a positive integer"),
     "a time that is no number": (["simulate", "pendulum", "--seconds", "long"], "not a positive number"),
     "less than one step": (
         ["simulate", "pendulum", "--seconds", "0.01", "--dt", "0.1"],
@@ -324,7 +323,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path, monkeypatch, capsys, argumen
 
 def test_a_file_is_not_written_over_itself(urdf, capsys):
     assert main(["convert", urdf, urdf]) == 2
-    assert "it is the file that is read; name another" in capsys.readouterr().err
+    assert "it is the input file; choose another name" in capsys.readouterr().err
 
 
 def test_what_cannot_move_is_refused_and_drawn(tmp_path, capsys):
@@ -379,10 +378,10 @@ def test_stops_at_the_limits(urdf):
     """At the joints with limits, for schemes that take them; and what is said where they are left out."""
     model = rbd.load_urdf(urdf)
     stopped, said = with_stops(model, rbd.SemiImplicitEuler(), False)
-    assert said == "soft stops at 1 joint" and [force.joints for force in stopped.forces] == [("lift",)]
+    assert said == "soft limits at 1 joint" and [force.joints for force in stopped.forces] == [("lift",)]
     assert with_stops(model, rbd.SemiImplicitEuler(), True) == (model, "not enforced (--no-limits)")
     same, said = with_stops(model, rbd.RungeKutta4(), False)
-    assert same is model and said == "not enforced: stops are too stiff for RungeKutta4"
+    assert same is model and said == "not enforced: soft limits are too stiff for RungeKutta4"
     assert with_stops(arm_without_limits(), rbd.SemiImplicitEuler(), False)[1] is None
 
 
@@ -503,7 +502,7 @@ def test_a_result_that_a_killed_process_gave_up_comes_back(tmp_path, there):
     for folder, content in ((old, "earlier"), *([(tmp_path / "out", "later")] if there else [])):
         folder.mkdir()
         (folder / "result").write_text(content)
-    with pytest.raises(Refused, match="is there already"):
+    with pytest.raises(Refused, match="exists already"):
         results_folder(tmp_path / "out", "out", ["result"], False)
     assert (tmp_path / "out" / "result").read_text() == ("later" if there else "earlier")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -511,7 +510,7 @@ def test_a_result_that_a_killed_process_gave_up_comes_back(tmp_path, there):
 
 def test_two_runs_into_one_folder(tmp_path):
     with claimed(tmp_path):
-        with pytest.raises(Refused, match="another run is at work"), claimed(tmp_path):
+        with pytest.raises(Refused, match="another run is writing"), claimed(tmp_path):
             pass
     with claimed(tmp_path):
         assert not list(tmp_path.iterdir())
@@ -523,7 +522,7 @@ def test_two_runs_into_one_folder(tmp_path):
 def test_a_folder_in_which_another_run_is_at_work(tmp_path, command, capsys):
     with claimed(tmp_path):
         assert main([*command, "--out", str(tmp_path)]) == 2
-    assert "another run is at work" in capsys.readouterr().err
+    assert "another run is writing" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -49,7 +49,7 @@ def test_while_compiling(start, tmp_path):
     process = start("-m", "rbd_jax", "simulate", "pendulum", "--seconds", "5000", "--out", tmp_path)
     process.stdout.readline()  # of the compiler's option: the last before compiling
     time.sleep(1.0)
-    assert interrupt(process) == (130, "rbd-jax: interrupted; there is nothing to go on from\n")
+    assert interrupt(process) == (130, "rbd-jax: interrupted; no progress was saved\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -122,8 +122,8 @@ def test_at_any_moment(start, tmp_path, presses):
         ended += result == (0, "")  # by itself, before
         place = folder.resolve() / "simulate.checkpoint"
         left = (
-            f"; the same command with --resume goes on from {place}",
-            "; there is nothing to go on from",
+            f"; run the same command with --resume to continue from {place}",
+            "; no progress was saved",
             "",
         )
         assert result in (*((130, f"rbd-jax: interrupted{what}\n") for what in left), (0, "")), attempt

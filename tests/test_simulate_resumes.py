@@ -75,9 +75,9 @@ def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, ca
     words = [*WORDS, "--out", str(tmp_path)]
     said = killed_at_a_save(20, words, signal.SIGINT)
     place = tmp_path / "simulate.checkpoint"
-    assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
+    assert said == f"rbd-jax: interrupted; run the same command with --resume to continue from {place}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["simulate.checkpoint"]
-    assert "has what an earlier run had reached; --resume goes on from it" in refused(capsys, *words)
+    assert "has the progress of an earlier run; continue it with --resume" in refused(capsys, *words)
     assert "--seed: 0 there, 1 here" in refused(capsys, *words, "--resume", "--seed", "1")
     # What a process has left that was killed while it wrote goes, too; not what one is at.
     for number in (2**22 + 1, os.getppid()):
@@ -106,7 +106,7 @@ def test_steps_that_do_not_make_up_the_time_are_told(tmp_path, capsys):
     out = "--out", str(tmp_path)
     # As many samples and steps as in `test_command_line.py`, so that nothing else is compiled.
     assert main(["simulate", "pendulum", "--batch", "3", "--seconds", "0.22", "--dt", "0.03", *out]) == 0
-    told = "0.22 s are not a whole number of steps of 0.03 s; simulated are 7, 0.21 s"
+    told = "0.22 s is not a multiple of the time step 0.03 s; simulating 7, 0.21 s"
     assert told in capsys.readouterr().out
     with np.load(tmp_path / "trajectory.npz") as saved:  # in the precision of the run
         assert saved["q"].dtype == rbd.load("pendulum").dtype and saved["t"][-1] == pytest.approx(0.21)
@@ -137,5 +137,5 @@ def test_samples_that_fail_are_told_by_the_exit_code(tmp_path, capsys):
     ]
     assert main(words) == 3
     out, err = capsys.readouterr()
-    assert not out and "2 of 2 samples are not to be trusted" in err
+    assert not out and "2 of 2 samples are unreliable" in err
     assert (tmp_path / "out" / "trajectory.npz").exists()

@@ -1,1 +1,1 @@
-"""What all packages use: arrays, arguments, errors, compiled functions, derivatives, files."""
+"""Internals that all packages share: arrays, arguments, errors, compiled functions, derivatives, files."""

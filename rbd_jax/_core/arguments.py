@@ -1,8 +1,9 @@
-"""What users hand in, checked where it enters: a right value in its normal form, or an error that names it and the remedy.
+"""Checks of user input: they return a value in its normal form, or raise an error with the name and the remedy.
 
-Two kinds of checks. A *check of an argument* is for functions of a model: `takes` puts one on every parameter, and refuses
-to decorate a function that has a parameter without. Shapes are known while tracing, so it costs nothing in a compiled
-function and speaks before JAX does. A *check of a value* (`number`, `names`, `direction`, ...) is called where an object is made.
+There are two kinds of checks. A *check of an argument* is for functions of a model: `takes` assigns one to every parameter,
+and refuses to decorate a function with an unchecked parameter. Shapes are known during tracing, so the checks cost nothing in
+a compiled function and raise before JAX does. A *check of a value* (`number`, `names`, `direction`, ...) is called where an
+object is created.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ from .under_vmap import one_operation
 
 F = TypeVar("F", bound=Callable)
 
-#: Of the name of the function, its first argument (the model), the name of the argument and its value: the value to use.
+#: Takes the function's name, its first argument (the model), the argument's name and its value; returns the value to use.
 Check: TypeAlias = Callable[[str, Any, str, Any], Any]
 
 
 def takes(*, compile: bool = True, planar: bool = False, **checks: Check) -> Callable[[F], F]:
-    """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is due.
+    """Checks the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` for no check.
 
-    A parameter without a check, or a check without a parameter, is an error when the function is defined. With the arguments
-    as the checks return them the function is `compiled`, and `one_operation` under `jax.vmap`, unless it looks at numbers
-    itself. `planar` says that planar models are fine as well.
+    A parameter without a check, or a check without a parameter, is an error when the function is defined. The checked
+    arguments are passed to the function, which is `compiled` and `one_operation` under `jax.vmap`.
+
+    Args:
+      compile: If False, the function is not compiled, because it inspects numbers.
+      planar: If True, planar models are accepted as well.
+      checks: The check of each parameter after the first.
     """
 
     def decorate(function: F) -> F:
@@ -64,7 +69,7 @@ def takes(*, compile: bool = True, planar: bool = False, **checks: Check) -> Cal
 
 
 def a_model(owner: str, value, *, planar: bool = False) -> None:
-    """Refuse what is no model (nor moves as one does), and planar models unless they are fine too."""
+    """Raises an error for anything but a model (or an object that moves like one), and for planar models unless accepted."""
     if not all(hasattr(value, name) for name in ("name", "nq", "nv")):
         given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
         raise ValueError(
@@ -72,13 +77,13 @@ def a_model(owner: str, value, *, planar: bool = False) -> None:
         )
     if not planar and is_planar(value):
         raise ValueError(
-            f"{owner}: model {value.name!r} is planar, and this is for models of space; take the one that `rbd.planar` was "
-            "given: q, v and tau are the same"
+            f"{owner}: model {value.name!r} is planar, and this is for spatial models; use the model that was passed to "
+            "`rbd.planar`: q, v and tau are the same"
         )
 
 
 def is_planar(model) -> bool:
-    """Whether a model, or what moves as one, is a planar one."""
+    """Returns whether a model, or an object that moves like one, is planar."""
     return getattr(model, "is_planar", False)
 
 
@@ -86,22 +91,22 @@ def is_planar(model) -> bool:
 
 
 def anything(function: str, model, name: str, value):
-    """Whatever it is; the function looks at it itself."""
+    """Returns the value unchecked; the function checks it."""
     return value
 
 
 def positive(function: str, model, name: str, value):
-    """A number greater than zero, or None for the usual one."""
+    """Checks a number greater than zero; None means the default."""
     return None if value is None else number(function, name, value, dtype=model.dtype, above=0)
 
 
 def configuration(function: str, model, name: str, value) -> Array:
-    """A configuration of the model: (nq,)."""
+    """Checks a configuration of the model: (nq,)."""
     return _of_length(function, model, name, value, "nq")
 
 
 def velocity(function: str, model, name: str, value) -> Array:
-    """A vector over the degrees of freedom: a velocity, an acceleration, a generalized force: (nv,)."""
+    """Checks a vector over the degrees of freedom: a velocity, an acceleration, a generalized force: (nv,)."""
     return _of_length(function, model, name, value, "nv")
 
 
@@ -121,7 +126,7 @@ def _of_length(function: str, model, name: str, value, size: str) -> Array:
 
 
 def dof_columns(function: str, model, name: str, value) -> Array:
-    """A row for each degree of freedom, and any number of columns or none."""
+    """Checks an array with one row per degree of freedom, and any number of columns or none."""
     expected = f"(nv,) or (nv, k) with nv = {model.nv}"
     array = as_array(function, name, value, f"an array {expected}")
     if array.ndim in (1, 2) and array.shape[0] == model.nv:
@@ -132,7 +137,7 @@ def dof_columns(function: str, model, name: str, value) -> Array:
 
 
 def wrenches(function: str, model, name: str, value):
-    """A wrench on some bodies, as a dict of arrays, or on each, as one array; or None."""
+    """Checks wrenches on some bodies, as a dict of arrays, or on each body, as one array; or None."""
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -149,7 +154,7 @@ def wrenches(function: str, model, name: str, value):
 
 
 def wrench_on_each_body(function: str, model, name: str, value) -> Array:
-    """A wrench on each body: (nb, 6)."""
+    """Checks a wrench on each body: (nb, 6)."""
     return _per_body(function, model, name, value, "an array")
 
 
@@ -165,7 +170,7 @@ def _per_body(function: str, model, name: str, value, what: str) -> Array:
 
 
 def matrix_of_each_body(function: str, model, name: str, value) -> Array:
-    """A 6 x 6 matrix for each body: (nb, 6, 6)."""
+    """Checks a 6 x 6 matrix for each body: (nb, 6, 6)."""
     expected = f"an array (nb, 6, 6) with nb = {model.nb}"
     array = as_array(function, name, value, expected)
     if array.shape == (model.nb, 6, 6):
@@ -176,7 +181,7 @@ def matrix_of_each_body(function: str, model, name: str, value) -> Array:
 
 
 def body_name(function: str, model, name: str, value):
-    """The name or the index of a body."""
+    """Checks the name or the index of a body."""
     if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
         raise ValueError(
             f"{function}: {name} is {reprlib.repr(value)}; it takes the name of a body or its index"
@@ -189,7 +194,7 @@ def body_name(function: str, model, name: str, value):
 
 
 def body_names(function: str, model, name: str, value):
-    """The name or the index of a body, or a sequence of them."""
+    """Checks the name or the index of a body, or a sequence of them."""
     if isinstance(value, str | int | np.integer):
         return body_name(function, model, name, value)
     if not isinstance(value, Sequence) or not value:
@@ -200,7 +205,7 @@ def body_names(function: str, model, name: str, value):
 
 
 def dof_flags(function: str, model, name: str, value) -> Array:
-    """Names or indices of joints, or a flag for each degree of freedom: as flags."""
+    """Converts names or indices of joints, or a flag for each degree of freedom, to flags."""
     expected = f"a sequence of joints, by name or index, or an array of nv = {model.nv} booleans"
     if hasattr(value, "dtype") and value.dtype == bool:
         if value.shape == (model.nv,):
@@ -218,7 +223,7 @@ def dof_flags(function: str, model, name: str, value) -> Array:
 
 
 def joint_names(function: str, model, name: str, value):
-    """A sequence of names of joints, or None."""
+    """Checks a sequence of names of joints, or None."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -243,7 +248,7 @@ def _dof(function: str, model, name: str, joint) -> slice:
 
 
 def one_of(*choices: str) -> Check:
-    """The check that a value is one of some words."""
+    """Returns the check that a value is one of some strings."""
 
     def check(function: str, model, name: str, value):
         return choice(function, name, value, choices)
@@ -251,17 +256,17 @@ def one_of(*choices: str) -> Check:
     return check
 
 
-#: What a spatial vector is expressed in.
+#: The frame of a spatial vector.
 frame_name = one_of("world", "body", "world_aligned")
 
 
 def space_point(function: str, model, name: str, value):
-    """A point, or None."""
+    """Checks a point, or None."""
     return None if value is None else vector(function, name, value, 3, "a point has shape (3,)")
 
 
 def space_points(function: str, model, name: str, value):
-    """Points, a row each, or None."""
+    """Checks points, one per row, or None."""
     if value is None:
         return None
     array = as_array(function, name, value, "an array of points, a row each")
@@ -270,21 +275,21 @@ def space_points(function: str, model, name: str, value):
     return array
 
 
-# Checks of values. `owner` is the function or the class that the value is for.
+# Checks of values. `owner` is the function or the class that receives the value.
 
 
 def function_tree(function: Callable) -> Callable:
-    """A function that can be part of a PyTree: a bare one is no array, and in a Partial it is part of the structure instead."""
+    """Returns a function as part of a PyTree: a bare function is wrapped in a Partial, whose function is structure."""
     return jax.tree_util.Partial(function) if jax.tree_util.all_leaves([function]) else function
 
 
 def as_array(owner: str, name: str, value, expected: str) -> Array:
-    """`value` as a floating-point array; what is no array of real numbers is refused."""
+    """Returns `value` as a floating-point array; anything but an array of real numbers raises an error."""
     return floating(_real(owner, name, value, expected))
 
 
 def _real(owner: str, name: str, value, expected: str) -> Array | np.ndarray:
-    """`value` as an array of real numbers: of NumPy, if it is not one of JAX already."""
+    """Returns `value` as an array of real numbers: a NumPy array, unless it is already a JAX array."""
     try:
         array = np.asarray(value) if isinstance(value, float | int) else in_numpy(value)
         array = array if isinstance(array, np.ndarray | jax.Array) else jnp.asarray(array)
@@ -307,19 +312,30 @@ def number(
     most: float | int | None = None,
     remedy: str = "",
 ) -> Array:
-    """`value` as floats of the given shape: finite, not below `least`, greater than `above`, not beyond `most`.
+    """Returns `value` as finite floats of the given shape, within the given limits.
 
-    Its own precision is kept unless `dtype` is given. What is traced has the right shape, and nothing else is known of it.
+    For traced values only the shape is checked.
+
+    Args:
+      owner: The function or class that receives the value.
+      name: The name of the argument.
+      value: The value.
+      shape: The required shape.
+      dtype: The precision; by default the precision of the value.
+      least: The smallest allowed value.
+      above: A bound that the value must exceed.
+      most: The largest allowed value.
+      remedy: An addition to the message.
     """
     expected = f"an array of shape {shape}" if shape else "one number"
     array = as_array(owner, name, value, expected)
-    # Not of a weak type: what takes it would be compiled anew where a parameter is replaced.
+    # Without a weak type: otherwise functions would recompile when a parameter is replaced.
     array = jnp.asarray(array, array.dtype if dtype is None else dtype)
     if array.shape != shape:
         raise ValueError(f"{owner}: {name} has shape {array.shape}; it is {expected}")
     if not is_known(value):
         return array
-    # What was given: as an array of JAX it is no longer known where a function is traced.
+    # The original value: a JAX array would be traced while a function is traced.
     given = np.asarray(value)
     with np.errstate(over="ignore"):
         seen = given.astype(array.dtype)
@@ -340,12 +356,12 @@ def number(
 def vector(
     owner: str, name: str, value, length: int = 3, expected: str = "a vector of space has shape (3,)"
 ) -> Array:
-    """A vector of a length; `expected` says whose length that is. Its numbers are not looked at."""
+    """Checks the length of a vector, but not its numbers; `expected` describes the length in the message."""
     return floating(plain_vector(owner, name, value, length, expected))
 
 
 def plain_vector(owner: str, name: str, value, length: int, expected: str) -> Array | np.ndarray:
-    """A vector of a length as `vector` has it, but of NumPy if it is not one of JAX already."""
+    """Checks a vector as `vector` does, and returns a NumPy array unless it is already a JAX array."""
     array = _real(owner, name, value, f"an array of {length} numbers")
     if array.shape != (length,):
         raise ValueError(f"{owner}: {name} has shape {array.shape}; {expected}")
@@ -353,7 +369,7 @@ def plain_vector(owner: str, name: str, value, length: int, expected: str) -> Ar
 
 
 def rotation(owner: str, name: str, value) -> Array:
-    """A rotation matrix, as exact as `accuracy` asks where that can be seen."""
+    """Checks a rotation matrix; if its numbers are known, to the tolerance `accuracy`."""
     array = as_array(owner, name, value, "a rotation matrix, of shape (3, 3)")
     if array.shape != (3, 3):
         raise ValueError(f"{owner}: {name} has shape {array.shape}; a rotation matrix has shape (3, 3)")
@@ -369,13 +385,13 @@ UNIT = np.eye(3)
 
 
 def rotation_fault(matrix, tolerance: float) -> str | None:
-    """Why a known 3 x 3 matrix is no rotation, in words, or None if it is one to the tolerance."""
-    # With plain numbers: every operation of NumPy would take the time of all of them together.
+    """Describes why a known 3 x 3 matrix is not a rotation, or returns None for a rotation within the tolerance."""
+    # Plain numbers: each NumPy operation would take as long as all of this.
     (a, b, c), (d, e, f), (g, h, i) = rows = np.asarray(matrix, np.float64).tolist()
     lengths = a * a + d * d + g * g - 1, b * b + e * e + h * h - 1, c * c + f * f + i * i - 1
     angles = a * b + d * e + g * h, a * c + d * f + g * i, b * c + e * f + h * i
     off = [abs(x) for x in (*lengths, *angles)]
-    if not all(x <= tolerance for x in off):  # not so with a nan either
+    if not all(x <= tolerance for x in off):  # also true for NaN
         finite = np.isfinite(rows).all()
         return f"is no rotation matrix: R'R differs from 1 by {max(off):.3g}" if finite else "is not finite"
     if a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g) < 0:
@@ -384,25 +400,25 @@ def rotation_fault(matrix, tolerance: float) -> str | None:
 
 
 def accuracy(dtype) -> float:
-    """How far from exact an argument may be that must be exact: as far as long computations leave it, not as mistakes do."""
+    """Returns the tolerance for arguments that must be exact: larger than accumulated rounding, smaller than mistakes."""
     return float(jnp.finfo(dtype).eps) ** 0.5
 
 
 def direction(owner: str, value, name: str = "axis") -> Array:
-    """A direction in space as a unit vector; a zero or non-finite one is refused where it can be seen."""
+    """Returns a direction in space as a unit vector; a known zero or non-finite vector raises an error."""
     axis = plain_direction(owner, value, name)
     return as_jax(axis) if isinstance(axis, np.ndarray) else axis
 
 
 def plain_direction(owner: str, value, name: str = "axis") -> Array | np.ndarray:
-    """A direction as `direction` has it, but of NumPy where its numbers can be seen."""
+    """Returns a direction as `direction` does, but as a NumPy array if its numbers are known."""
     axis = _real(owner, name, value, "a vector of three components")
     if axis.shape != (3,):
         raise ValueError(f"{owner}: {name} has shape {axis.shape}, but a direction has three components")
     if not is_known(axis):
         axis = floating(axis)
         return axis / jnp.sqrt(jnp.sum(axis**2))
-    # In NumPy, which spares compiling and calling small operations.
+    # NumPy avoids compiling and dispatching small operations.
     given = floating_numpy(np.asarray(axis))
     length = np.sqrt(np.sum(given**2))
     if not 0 < length < np.inf:
@@ -411,15 +427,15 @@ def plain_direction(owner: str, value, name: str = "axis") -> Array | np.ndarray
 
 
 def choice(owner: str, name: str, value, choices: Sequence[str]) -> str:
-    """One of some words."""
+    """Checks that a value is one of some strings."""
     if isinstance(value, str) and value in choices:
         return value
     listed = ", ".join(map(repr, choices))
-    raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it is one of {listed}")
+    raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it must be one of {listed}")
 
 
 def names(owner: str, what: str, value, count: int | None = None) -> tuple[str, ...]:
-    """A name or a sequence of names as a tuple, of a given length if `count` says so."""
+    """Returns a name or a sequence of names as a tuple, of length `count` if it is given."""
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given) or not given:
         raise ValueError(f"{owner}: {what} is {value!r}; it takes names")
@@ -434,7 +450,7 @@ def names(owner: str, what: str, value, count: int | None = None) -> tuple[str, 
 
 
 def whole_number(owner: str, name: str, value, wanted: str = "it is a positive integer") -> int:
-    """A positive whole number, of Python or of NumPy."""
+    """Checks a positive integer, of Python or of NumPy."""
     try:
         count = operator.index(value)
     except TypeError:
@@ -445,7 +461,7 @@ def whole_number(owner: str, name: str, value, wanted: str = "it is a positive i
 
 
 def random_key(owner: str, key: Any, batched: str = "jax.vmap over the keys") -> PRNGKeyArray:
-    """One random key: those of the old kind, two numbers, become one of the new kind."""
+    """Checks one random key; old-style keys, two numbers, become new-style keys."""
     wrong = f"{owner}: key is {reprlib.repr(key)}; it takes a key: jax.random.key(0)"
     if not isinstance(key, jax.Array | np.ndarray):
         raise ValueError(wrong)
@@ -458,7 +474,7 @@ def random_key(owner: str, key: Any, batched: str = "jax.vmap over the keys") ->
 
 
 def instance(owner: str, name: str, value, kind: type, expected: str) -> None:
-    """An object of a kind; a class instead of one, or an object of another kind, is refused."""
+    """Checks that a value is an instance of a type; a class or an instance of another type raises an error."""
     if not isinstance(value, kind):
         given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
         raise ValueError(f"{owner}: {name} is {given}; it takes {expected}")

@@ -1,4 +1,4 @@
-"""Turning results that are not finite into exceptions, inside compiled code too."""
+"""Exceptions for non-finite results, also inside compiled code."""
 
 import functools
 from collections.abc import Callable
@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, raising at run time where its result has a number that is not finite, or the `code` of a failure.
+    """Returns `function` with a run-time error for non-finite numbers in its result, and for the `code` of a failure.
 
-    A compiled function cannot raise on the numbers it meets: a singular mass matrix gives infinities, a diverged rollout
-    gives NaN, and one whose constraints open says so in `Trajectory.code`. Wrap the function, under `jit` or not, to have
-    an exception instead.
+    A compiled function cannot raise on the numbers that it computes: a singular mass matrix gives infinities, a diverged
+    rollout gives NaN, and a rollout whose constraints open reports this in `Trajectory.code`. Wrap the function, under `jit`
+    or not, to get an exception instead.
 
     >>> model = rbd.load("double_pendulum")
     >>> energy = rbd.checked(rbd.potential_energy)
@@ -39,7 +39,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for part in jax.tree.leaves(result, is_leaf=_has_code):
             if _has_code(part):
                 message = (
-                    f"{name}: the code of the result is not 0; `rbd.Result(code).message` says what happened"
+                    f"{name}: the code of the result is not 0; see `rbd.Result(code).message` for the cause"
                 )
                 result = eqx.error_if(result, jnp.any(part.code != 0), message)
         return result

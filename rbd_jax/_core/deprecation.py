@@ -20,8 +20,8 @@ def deprecated(old: str, new: str, *, removed_in: str) -> None:
     """Warns at the caller's line outside the library that `old` is deprecated. A deprecated form stays for two minor releases.
 
     Args:
-      old: What the user wrote, as a phrase.
-      new: What to write instead.
+      old: The deprecated form, as a phrase.
+      new: Its replacement.
       removed_in: The release that removes it, as "0.3".
     """
     level, frame = 1, sys._getframe(0)

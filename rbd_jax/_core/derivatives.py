@@ -1,7 +1,7 @@
-"""Functions with derivative rules of their own that can be batched in any order: `jax.custom_jvp`, laid out alike.
+"""Functions with custom derivative rules that can be batched in any order: `jax.custom_jvp` with a consistent layout.
 
-JAX batches such a function and its rule one by one, and where a compiled function is batched and then differentiated in reverse,
-it takes the batches of one to lie along the axis that they have in the other. Here both have theirs first.
+JAX batches such a function and its rule separately. If a compiled function is batched and then differentiated in reverse mode,
+JAX assumes the same batch axes for both. Here both have their batch axis first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import lax
 
 
 class custom_jvp:
-    """As `jax.custom_jvp`, with `defjvp` to give the rule."""
+    """A `jax.custom_jvp` with a consistent batch layout; `defjvp` sets the rule."""
 
     def __init__(self, function: Callable, nondiff_argnums: tuple[int, ...] = ()):
         functools.update_wrapper(self, function)
@@ -30,9 +30,9 @@ class custom_jvp:
 
 
 def linear(function: Callable, *changes):
-    """`function(*changes)`, of a function that is linear in them, as a rule works out a derivative.
+    """Returns `function(*changes)` for a function that is linear in them, as a derivative rule computes it.
 
-    Called plainly within a rule, what has a rule of its own (`rbd_jax._core.array.gather`) would be transposed without it.
+    In a plain call within a rule, functions with their own rule (`rbd_jax._core.array.gather`) would be transposed without it.
     """
     return jax.jvp(function, jax.tree.map(jnp.zeros_like, changes), changes)[1]
 
@@ -46,7 +46,7 @@ def _laid_out(function: Callable) -> Callable:
 
 
 def _first(x):
-    """The same numbers; where they are batched, the batch is the first axis. The compiler makes nothing of it."""
+    """Returns the same numbers with the batch, if any, as the first axis. The compiler removes these operations."""
     if not isinstance(x, jax.Array) or not x.ndim:
         return x
     return lax.squeeze(lax.broadcast_in_dim(x, (1, *x.shape), range(1, x.ndim + 1)), (0,))

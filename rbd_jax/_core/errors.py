@@ -1,14 +1,14 @@
-"""The faults that the library reports about what it is given."""
+"""Errors and warnings about user input."""
 
 from unicodedata import category
 
 
-#: How long a message gets, in bytes: what a file is full of is in its messages.
+#: Maximum length of a message, in bytes, since messages contain text from files.
 LONGEST = 2000
 
 
 def shown(message: object) -> object:
-    """A message as it can be shown: characters that a terminal obeys are spelt out, and of a long one the ends are kept."""
+    """Returns a message with control characters escaped, and with the middle of a long message cut out."""
     if not isinstance(message, str):
         return message
     text = "".join(one if one == "\n" or is_plain(one) else ascii(one)[1:-1] for one in message)
@@ -21,12 +21,12 @@ def shown(message: object) -> object:
 
 
 def is_plain(text: str) -> bool:
-    """Whether text has no characters that are obeyed and not shown: of control, of direction, of lines, halves of pairs."""
+    """Returns whether text has no control, direction, line or surrogate characters, which are invisible."""
     return text.isprintable() or not any(category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") for one in text)
 
 
 class ModelError(ValueError):
-    """A model description that cannot be built; the message names the element and says the remedy.
+    """A model description that cannot be built; the message names the element and the remedy.
 
     >>> try:
     ...     rbd.planar(rbd.load("arm7"))
@@ -72,20 +72,20 @@ class UnknownNameError(ModelError, KeyError):
 
 
 def continued(text: str, more: str, mark: str = ".") -> str:
-    """A message with another sentence after it. The mark between them is left out after a question or an ended sentence."""
+    """Returns a message with another sentence after it. The mark in between is left out after a question or a sentence end."""
     return f"{text}{'' if text.endswith(('?', '.', '!')) else mark} {more}"
 
 
 def suggest(name: str, known, more: str = "", *, listed: bool = True) -> str:
-    """The end of a message about an unknown name: `; did you mean 'x'?` where a known name is close, else the known names.
+    """Returns the end of a message about an unknown name: `; did you mean 'x'?` for a close name, else the known names.
 
-    Nothing may follow it in the message, since its own end is a question mark or none.
+    No text may follow it in the message, because it ends with a question mark or without punctuation.
 
     Args:
       name: The unknown name.
       known: The known names.
       more: A sentence that follows, without its period.
-      listed: Whether known names are listed where none is close.
+      listed: If True, known names are listed if none is close.
     """
     import difflib
 
@@ -95,13 +95,13 @@ def suggest(name: str, known, more: str = "", *, listed: bool = True) -> str:
         hint = f"; did you mean {close[0]!r}?"
     elif listed:
         shown = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
-        hint = f"; there are: {shown}" if known else "; there are none"
+        hint = f"; there are: {shown}" if known else "; no names are known"
     else:
         hint = ""
     return continued(hint, more) if more else hint
 
 
-# They are shown by the name that users catch them by.
+# They are displayed with the name by which users catch them.
 for error in (ModelError, ModelWarning, UnknownNameError):
     error.__module__ = "rbd_jax"
 
@@ -111,6 +111,6 @@ def missing_package(package: str, what: str) -> ImportError:
 
     Args:
       package: The package.
-      what: What needs it, as the plural subject of "need".
+      what: The plural subject of "need" in the message.
     """
     return ImportError(f"{package} is not installed, which {what} need: pip install 'rbd_jax[cli]'")

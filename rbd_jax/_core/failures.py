@@ -1,4 +1,4 @@
-"""Failures in a compiled loop, which cannot raise: the first one is kept, and what comes after it is no number."""
+"""Failures in a compiled loop, which cannot raise: the first one is stored, and later results are NaN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Failure(eqx.Module):
-    """The code of the first step that failed and its number; 0 and -1 while there is none. Zero is success."""
+    """The code of the first failed step and its number; 0 and -1 without a failure. Zero is success."""
 
     code: Int[Array, ""]
     step: Int[Array, ""]
@@ -31,18 +31,18 @@ class Failure(eqx.Module):
         return self.code != 0
 
     def noted(self, code, step) -> Failure:
-        """After one more step, which ended with this code."""
+        """Returns the failure after one more step, which ended with this code."""
         first = ~self.happened & (code != 0)
         code = first_failure(self.code, code).astype(self.code.dtype)
         return Failure(code, jnp.where(first, step.astype(self.step.dtype), self.step))
 
     def or_else(self, other: Failure) -> Failure:
-        """This one if it happened, else the other."""
+        """Returns this failure if it happened, else the other."""
         return jax.tree.map(lambda a, b: jnp.where(self.happened, a, b), self, other)
 
 
 def first_failure(*codes: Int[Array, "*batch"] | np.int32) -> Int[Array, "*batch"]:
-    """The first code that is not zero.
+    """Returns the first nonzero code.
 
     >>> print(rbd.simulate.first_failure(jnp.array([0, 0, 2]), jnp.array([0, 1, 1])))
     [0 1 2]
@@ -54,7 +54,7 @@ def first_failure(*codes: Int[Array, "*batch"] | np.int32) -> Int[Array, "*batch
 
 
 def lost(rows: T, where: Bool[Array, "rows"]) -> T:
-    """A PyTree of rows, NaN where they are lost. The derivatives of those are infinite, but for what counts zero times."""
+    """Returns a PyTree of rows with NaN at the flagged rows, whose derivatives are infinite unless multiplied by zero."""
     return jax.tree.map(lambda x: _lost(where.reshape(-1, *(1,) * (x.ndim - 1)), x), rows)
 
 
@@ -66,6 +66,6 @@ def _lost(where: Bool[Array, "rows *ones"], x: Float[Array, "rows *shape"]):
 @_lost.defjvp
 def _lost_rule(primals, tangents):
     where, x = primals
-    # Times infinity would make NaN of zero; times the largest number, twice, leaves it zero.
+    # Infinity times zero would be NaN; the largest number, applied twice, keeps zero.
     large = jnp.where(where, jnp.finfo(x.dtype).max, 1).astype(x.dtype)
     return _lost(where, x), tangents[1] * large * large

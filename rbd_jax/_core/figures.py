@@ -1,4 +1,4 @@
-"""How figures look: colours, and what all axes have."""
+"""The style of figures: colors and axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import missing_package
 COLORS = ("#3b6fb6", "#c8553d", "#4a9a6a", "#8a63a8", "#c99a2e", "#4aa3b5")
 GREY = "#5a5f66"
 
-#: The colour of what failed.
+#: The color of failures.
 ALARM = "#b23a26"
 
 
@@ -22,7 +22,7 @@ def dress(axes, title: str, across: str = "t [s]") -> None:
         rows = -(-len(labels) // columns)
         axes.set_ylim(
             low, high + max(0.25, 0.13 * rows) * (high - low)
-        )  # room for the legend above the curves
+        )  # space for the legend above the curves
         key = axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=columns, columnspacing=1.2)
         key.set_in_layout(False)
     axes.set_title(title, loc="left", fontsize=10)
@@ -42,12 +42,12 @@ def new_figure(**options):
 
 
 def plain(name: str) -> str:
-    """A name as matplotlib is to write it: it would read what is between dollars as mathematics."""
+    """Escapes a name for matplotlib, which would read text between dollar signs as mathematics."""
     return name.replace("\\", "\\\\").replace("$", r"\$") if "$" in name else name
 
 
 def as_svg(figure) -> bytes:
-    """The same bytes for the same figure: without the date, and with names of its parts that are not drawn at random."""
+    """Returns a figure as reproducible SVG bytes: without the date, and with deterministic element names."""
     import matplotlib
 
     file = io.BytesIO()

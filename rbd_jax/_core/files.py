@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, whatever happens meanwhile, a loss of power too."""
+"""Files that are written atomically, also across a power failure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .interrupts import clearing_up
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A name beside `path`, with its ending, to write to; the file is given the name `path` when the block ends.
+    """Yields a temporary path beside `path`, with the same suffix; the file is renamed to `path` when the block ends.
 
-    If the block fails or is interrupted nothing of it is left, and what had the name `path` before still has it.
+    If the block fails or is interrupted, the temporary file is removed, and an existing file at `path` is unchanged.
     """
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
 
@@ -33,8 +33,10 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def brought_to_disk(path: Path) -> None:
-    """Wait until a file is on the disk and not on its way, or a folder with the names in it. Some systems have no way to wait
-    for folders, and say so; there names come to the disk in time."""
+    """Waits until a file, or a folder with its names, is on the disk.
+
+    Some systems cannot wait for folders and raise an error; there the names are written later.
+    """
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -1,9 +1,9 @@
-"""Public functions compile themselves: once for the structure of their arguments, and then again only for another one.
+"""Public functions compile themselves, and recompile only when the structure of their arguments changes.
 
-Called with numbers, a function runs as `jax.jit` would compile it; what is not an array among its arguments (names, counts,
-schemes, functions, the topology of a model) is part of the structure. Within a function that is being compiled it is just itself:
-nothing of this is left in the program. Under `jax.grad` or `jax.vmap` without a `jit` around it is compiled as well, with its
-derivative or for the batch.
+Called with numbers, a function runs as `jax.jit` would compile it. Everything in its arguments that is not an array (names,
+counts, schemes, functions, the topology of a model) is part of the structure. Within a function that is being compiled, it is
+a plain function and leaves no trace in the program. Under `jax.grad` or `jax.vmap` without an enclosing `jit` it is compiled
+as well, with its derivative or for the batch.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from .versions import NOTHING_TRACED, DynamicJaxprTracer, get_opaque_trace_state
 
 F = TypeVar("F", bound=Callable)
 
-#: So many compiled functions are kept; those used longest ago are forgotten first.
+#: Maximum number of compiled functions in the cache; the least recently used are discarded first.
 KEPT = 512
 
 _known: OrderedDict[Hashable, Callable] = OrderedDict()
 _lock = threading.Lock()
 
-#: How many functions have been made ready to compile so far, for those who count.
+#: Number of functions prepared for compilation so far, for tests.
 compilations = 0
 
 
 def compiled(function: F) -> F:
-    """The function, compiled for itself where it is not part of something that is compiled."""
+    """Returns the function, compiled when it is called outside of a compiled function."""
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
@@ -57,13 +57,15 @@ def compiled(function: F) -> F:
     return wrapper  # pyright: ignore[reportReturnType]
 
 
-#: The call that is being made in each thread.
+#: The current call in each thread.
 _call = threading.local()
 
 
 def _latest(name: str) -> Callable:
-    """The function compiled for all equivalent calls. It traces the functions of the current call, since the globals of an
-    earlier call's functions may have changed."""
+    """Returns the function that is compiled for all equivalent calls.
+
+    It traces the functions of the current call, since the globals of an earlier call's functions may have changed.
+    """
 
     def run(numbers):
         return _call.run(numbers)
@@ -73,7 +75,7 @@ def _latest(name: str) -> Callable:
 
 
 def prepared(function: Callable, *args, **kwargs) -> Callable:
-    """The function as `compiled` has it, compiled already for arguments like these: only their numbers may be others."""
+    """Returns the function of `compiled`, already compiled for arguments like these: only their numbers may differ."""
     key, run, numbers = _taken_apart(function, args, kwargs)
     shapes = tuple((x.shape, x.dtype) for x in numbers)
     key = key and ("prepared", *key, shapes, compiled_for())
@@ -82,7 +84,7 @@ def prepared(function: Callable, *args, **kwargs) -> Callable:
 
 
 def _taken_apart(function: Callable, args, kwargs) -> tuple[tuple | None, Callable, list]:
-    """What a call is compiled under (None if that may change), the function of its numbers alone, and these."""
+    """Returns the compilation key of a call (None if it may change), the function of its numbers alone, and the numbers."""
     names, count = tuple(kwargs), len(args)
     parts = [_parts(value) for value in (*args, *kwargs.values())]
 
@@ -99,10 +101,10 @@ def _taken_apart(function: Callable, args, kwargs) -> tuple[tuple | None, Callab
 
 
 class _Parts:
-    """An argument taken apart: its numbers, the rest, and what it is recognized by, None if that may change.
+    """A flattened argument: its numbers, the rest, and the key for lookup, None if that may change.
 
-    What cannot change is packed: its many small arrays travel as one. A model has some sixty, and to hand over each takes a
-    call of a compiled function longer than to run.
+    Immutable arguments are packed: their many small arrays are passed as one. A model has about sixty arrays, and passing each
+    one takes longer than running a compiled function.
     """
 
     def __init__(self, value):
@@ -118,14 +120,14 @@ class _Parts:
         self.settled = self.key is not None and all(isinstance(leaf, jax.Array) for leaf in leaves)
 
     def pack(self) -> None:
-        """Let the small arrays among the numbers travel as one, if they are where that is easily done."""
+        """Packs the small arrays among the numbers into one array, if all are on the default CPU device."""
         packing = _Packing.of(self.numbers)
         if packing is not None and self.key is not None:
             self.packing, self.key = packing, (*self.key, packing.shapes)
             self.numbers = packing.packed(self.numbers)
 
     def put_together(self, numbers):
-        """The argument of other numbers: as many of them as it takes."""
+        """Returns the argument with other numbers, which it takes from an iterator."""
         if self.packing is not None:
             numbers = iter(self.packing.unpacked(numbers))
         leaves = [next(numbers) if is_one else other for is_one, other in zip(self.are_numbers, self.rest)]
@@ -133,7 +135,7 @@ class _Parts:
 
 
 class _Number:
-    """An argument that is one array, as most are."""
+    """An argument that is a single array, the most common case."""
 
     key = ("an array",)
 
@@ -144,20 +146,20 @@ class _Number:
         return next(numbers)
 
 
-#: From so many arrays on, those of up to so many numbers are packed.
+#: The minimum number of arrays for packing, and the maximum size of a packed array.
 MANY, SMALL_ARRAY = 16, 1024
 
 
 class _Packing(NamedTuple):
-    """How arrays travel: the small ones of each type one after the other in one array, the others as they are."""
+    """The layout of packed arrays: the small ones of each type concatenated in one array, the others unchanged."""
 
     shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]
     groups: tuple[tuple[int, ...], ...]
-    """The places of what travels together, type by type."""
+    """The indices of the arrays that are packed together, by type."""
 
     @staticmethod
     def of(arrays: list) -> _Packing | None:
-        """None where little is gained, or arrays are traced, or not where JAX puts them on a CPU if nobody says anything."""
+        """Returns None if little is gained, or if arrays are traced or not on the default CPU device."""
         if len(arrays) < MANY or not all(map(_is_at_home, arrays)):
             return None
         groups: dict[np.dtype, list[int]] = {}
@@ -198,12 +200,12 @@ def _is_at_home(x) -> bool:
     )
 
 
-#: What modules are taken apart into that are still there, by their id.
+#: The flattened form of modules that still exist, by their id.
 _apart: dict[int, tuple[weakref.ref, _Parts]] = {}
 
 
 def _parts(value) -> _Parts | _Number:
-    """An argument taken apart. For a module that cannot change that is done once: a model may carry hundreds of things."""
+    """Returns a flattened argument. Immutable modules are flattened once, since a model may carry hundreds of attachments."""
     if isinstance(value, jax.Array):
         return _Number(value)
     if not isinstance(value, eqx.Module):
@@ -220,12 +222,12 @@ def _parts(value) -> _Parts | _Number:
 
 def _let_go(place: int, gone: weakref.ref) -> None:
     known = _apart.get(place)
-    if known is not None and known[0] is gone:  # and no other module is there by now
+    if known is not None and known[0] is gone:  # no other module has the same id meanwhile
         del _apart[place]
 
 
 def _ready(key: Hashable, make: Callable[[], Callable]) -> Callable:
-    """What was compiled under a key, or is to be."""
+    """Returns the function compiled under a key, or creates it."""
     global compilations
     with _lock:
         found = None if key is None else _known.get(key)
@@ -244,24 +246,24 @@ def _ready(key: Hashable, make: Callable[[], Callable]) -> Callable:
 
 
 def forget() -> None:
-    """Let go of all that was compiled, and of what it refers to."""
+    """Clears the caches of compiled functions, with all references."""
     with _lock:
         _known.clear()
         _apart.clear()
 
 
 def _is_staged(args: tuple) -> bool:
-    """Whether a call with these arguments becomes part of a program, and is not computed at once."""
+    """Returns whether a call with these arguments becomes part of a program, and is not executed immediately."""
     if get_opaque_trace_state() == NOTHING_TRACED:
         return False
     if any(isinstance(x, DynamicJaxprTracer) for x in args):
         return True
-    # Differentiation and batching compute what does not depend on them; a program takes up everything.
+    # Differentiation and batching execute operations that do not depend on them; tracing a program records everything.
     return isinstance(jax.numpy.zeros(()), Tracer)
 
 
 def is_number(leaf) -> bool:
-    """Whether it is data, and not structure."""
+    """Returns whether a leaf is data, not structure."""
     return isinstance(leaf, jax.Array | np.ndarray | np.inexact | float | complex)
 
 
@@ -270,21 +272,21 @@ def _strongly(leaf, _):
 
 
 def _plain(leaf):
-    """Without a weak type, by which the same numbers would count as others."""
+    """Returns a leaf without a weak type, which would change the key of the same numbers."""
     if isinstance(leaf, jax.Array):
         return pick(leaf, (), _strongly) if getattr(leaf, "weak_type", False) else leaf
     return np.asarray(leaf, jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
 
 
-# What is the same.
+# Identity of arguments.
 
 
 class Changeable(Exception):
-    """Something whose contents may change without a notice, so that what was compiled with it cannot be used again."""
+    """Raised for an object whose contents may change unnoticed, so that a program compiled with it cannot be reused."""
 
 
 class _Held:
-    """A value by what it is and not by what it equals. It is held on to, so that nothing else can take its place."""
+    """A value compared by identity. The reference keeps the value alive, so that its id stays unique."""
 
     def __init__(self, value):
         self.value = value
@@ -296,7 +298,7 @@ class _Held:
         return id(self.value)
 
 
-#: The packages whose functions are what they are.
+#: Packages whose functions are compared by identity.
 SETTLED = {
     "rbd_jax",
     "jax",
@@ -310,16 +312,19 @@ SETTLED = {
     "scipy",
 }
 
-#: An array of up to so many bytes is compared by its numbers.
+#: Maximum size in bytes of an array that is compared by its numbers.
 SMALL = 1 << 16
 
 
 def identity(value: Any, seen: tuple = ()) -> Hashable:
-    """A key that is equal for values which do the same.
+    """Returns a key that is equal for values with the same behavior.
 
-    A function is what it says, its defaults, what it closes over and the global names that it uses: made again by the
-    same line around the same values it is the same. An object whose class defines a hash is taken at its word: by Python's
-    rules what it hashes does not change. Raises `Changeable` for what cannot be told, such as any other object.
+    A function is identified by its code, its defaults, its closure and the global names that it uses. So a function created
+    again by the same line around the same values has the same key. The hash of an object whose class defines one is trusted:
+    by Python's rules hashed values do not change.
+
+    Raises:
+      Changeable: The behavior cannot be determined, as for any other object.
     """
     deeper = (*seen, value)
     if value is None or isinstance(value, str | int | float | complex | bool | bytes | np.generic):
@@ -366,7 +371,7 @@ def _of_function(function: types.FunctionType, seen: tuple) -> Hashable:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """The names that a function uses, and those within it."""
+    """Returns the names that a function uses, including its inner functions."""
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     return [*code.co_names, *(name for one in inner for name in _names(one))]
 

@@ -1,7 +1,7 @@
 """A page of headings, sentences, tables and figures, as HTML in one file and as Markdown.
 
-All text is data: whatever is in it, names of joints included, is shown as it is and never becomes a tag. The HTML has no scripts
-and asks nothing of a network, which its policy says, too.
+All text is data: its content, including names of joints, is shown literally and never becomes a tag. The HTML has no scripts
+and makes no network requests, which its content security policy enforces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Heading(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A paragraph; `tone` says whether it is plain, the first sentence of the page, small print, or good or bad news."""
+    """A paragraph; `tone` selects plain text, the first sentence of the page, small print, or good or bad news."""
 
     text: str
     tone: Literal["plain", "lead", "small", "good", "bad"] = "plain"
@@ -32,7 +32,7 @@ class Items(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Columns with their names; those in `numbers` are aligned to the right. `long` ones are folded away in HTML."""
+    """Columns with their names; those in `numbers` are right-aligned. A table with `long` is collapsed in HTML."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """An SVG image, drawn when it is asked for, and what is to be seen in it."""
+    """An SVG image, drawn on demand, and its caption."""
 
     draw: Callable[[], bytes]
     caption: str
@@ -82,8 +82,8 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 class Page(NamedTuple):
     """The report of a command.
 
-    - `summary`: the result, in one sentence.
-    - `doubts`: why the result is not to be relied on, a sentence each; empty for a good result.
+    - `summary`: The result, in one sentence.
+    - `doubts`: The reasons not to rely on the result, one sentence each; empty for a good result.
     """
 
     title: str
@@ -101,7 +101,7 @@ class Page(NamedTuple):
 
 
 def as_html(title: str, blocks: Sequence[Block]) -> str:
-    """The page as one HTML file."""
+    """Returns the page as one HTML file."""
     body = "\n".join(map(_html, blocks))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -140,7 +140,7 @@ def _html(block: Block) -> str:
 
 
 def as_markdown(title: str, blocks: Sequence[Block]) -> str:
-    """The page as Markdown; its figures are in the HTML."""
+    """Returns the page as Markdown; the figures are only in the HTML."""
     parts = [f"# {_plain(title)}", *(text for text in map(_markdown, blocks) if text)]
     return "\n\n".join(parts) + "\n"
 
@@ -161,7 +161,7 @@ def _markdown(block: Block) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text so that Markdown shows it as it is. Underscores within words mean nothing to it and stay readable."""
+    """Escapes text for Markdown. Underscores within words have no meaning there and are not escaped."""
     text = " ".join(text.split()).replace("\\", "\\\\")
     text = html.escape(text, quote=False)
     text = re.sub(r"([*`|~])", r"\\\1", text)
@@ -170,5 +170,5 @@ def _plain(text: str) -> str:
 
 
 def _beginning(text: str) -> str:
-    """The text at the beginning of a line, where some marks make headings and lists."""
+    """Escapes text at the start of a line, where some marks create headings and lists."""
     return re.sub(r"^(\d+(?=[.)]\s)|(?=[#+-]))", r"\1\\", text)

@@ -4,7 +4,7 @@ import jax
 
 
 def platform() -> str:
-    """Platform of `jax.default_device` if it is set, else JAX's default backend: `"cpu"` or `"gpu"`, for instance.
+    """Returns the platform of `jax.default_device` if it is set, else JAX's default backend, for example `"cpu"` or `"gpu"`.
 
     Functions with a faster form per platform choose it while they are traced, because tracing all forms, as
     `jax.lax.platform_dependent` does, would double the time. Exports for other platforms therefore contain the form of this one.
@@ -16,5 +16,5 @@ def platform() -> str:
 
 
 def is_cpu() -> bool:
-    """Whether `platform` is the CPU."""
+    """Returns whether `platform` is the CPU."""
     return platform() == "cpu"

@@ -1,4 +1,4 @@
-"""Symmetric positive definite systems of the size of a robot, in loops that a CPU compiles as one piece."""
+"""Symmetric positive definite systems of the size of a robot, in loops that a CPU compiler fuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .platform import is_cpu
 
 @jax.tree_util.register_static
 class Pattern:
-    """Where a symmetric matrix may be other than zero; known while a function is traced."""
+    """The sparsity pattern of a symmetric matrix; a static value while a function is traced."""
 
     def __init__(self, mask: np.ndarray):
         self.mask = mask
@@ -31,7 +31,7 @@ class Pattern:
 def solve_positive(
     matrix: Float[Array, "n n"], x: Float[Array, "n"], pattern: Pattern | None = None
 ) -> Float[Array, "n"]:
-    """`A⁻¹ x` of a positive definite A."""
+    """Returns `A⁻¹ x` for a positive definite A."""
     return lax.custom_linear_solve(
         lambda y: times(matrix, y), x, lambda _, x: apply_inverse(matrix, x, pattern), symmetric=True
     )
@@ -40,18 +40,19 @@ def solve_positive(
 def apply_inverse(
     matrix: Float[Array, "n n"], x: Float[Array, "n"], pattern: Pattern | None = None
 ) -> Float[Array, "n"]:
-    """`A⁻¹ x` of a positive definite A, by Cholesky's factors of A scaled to a unit diagonal; not for differentiating.
+    """Returns `A⁻¹ x` for a positive definite A, by Cholesky factors of A scaled to a unit diagonal; not differentiable.
 
-    On a CPU this is two loops, in place of calls to LAPACK: these cost more than what they do for matrices this small, and a loop
-    over samples with a call in it is not compiled as one piece. Where A is not positive definite the result is not finite.
+    On a CPU it uses two loops instead of LAPACK calls, whose overhead exceeds their work for small matrices. A loop
+    over samples with a library call is also not compiled as one piece. If A is not positive definite, the result is not
+    finite.
 
-    Columns are eliminated from the last to the first, so a matrix with the zeros of a tree has factors with the same zeros (book
-    section 6.5). A kernel skips them.
+    Columns are eliminated from the last to the first, so a matrix with the zeros of a tree has factors with the same zeros
+    (book section 6.5). A kernel skips them.
 
     Args:
       matrix: A; only its lower triangle is read.
       x: The right-hand side.
-      pattern: Where A may be other than zero; everywhere by default.
+      pattern: The possibly nonzero entries of A; all by default.
     """
     if pattern is not None:
         matrix = jnp.where(pattern.mask, matrix, 0)
@@ -62,9 +63,10 @@ def apply_inverse(
 
 
 class Factors(NamedTuple):
-    """A positive definite matrix in factors, for several right-hand sides one after the other: `apply_factors`.
+    """The factors of a positive definite matrix, for several right-hand sides in sequence: `apply_factors`.
 
-    - `scale`: what makes its diagonal one. `rows`: those of Lᵀ of the scaled matrix, in blocks, each from its own column on.
+    - `scale`: The scale that makes its diagonal one.
+    - `rows`: The rows of Lᵀ of the scaled matrix, in blocks, each from its own first column on.
     """
 
     scale: Float[Array, "n"]
@@ -72,18 +74,18 @@ class Factors(NamedTuple):
 
 
 def factors(matrix: Float[Array, "n n"]) -> Factors:
-    """Cholesky's factors of a positive definite matrix; not for differentiating. Not finite if it is none."""
+    """Returns the Cholesky factors of a positive definite matrix, not finite for other matrices; not differentiable."""
     scale = lax.rsqrt(jnp.diagonal(matrix))
     scaled = matrix * scale[:, None] * scale[None, :]
     if not is_cpu():
         return Factors(scale, [jnp.swapaxes(jnp.linalg.cholesky(scaled, symmetrize_input=False), 0, 1)])
-    # Of a right-hand side that there is not yet.
+    # The right-hand side is a placeholder.
     blocks = _eliminated(scaled, jnp.zeros_like(scale))
     return Factors(scale, [rows[:, :-1] for _, rows in blocks])
 
 
 def apply_factors(known: Factors, x: Float[Array, "n"]) -> Float[Array, "n"]:
-    """`A⁻¹ x`."""
+    """Returns `A⁻¹ x`."""
     x = x * known.scale
     if not is_cpu():
         solve = jax.scipy.linalg.solve_triangular
@@ -98,12 +100,12 @@ def apply_factors(known: Factors, x: Float[Array, "n"]) -> Float[Array, "n"]:
     return known.scale * _back(blocks, x.dtype)
 
 
-#: Of a block of rows at least so many, and at most so many blocks: each is a loop of its own to compile.
+#: The minimum number of rows per block, and the maximum number of blocks: each block is a separate loop to compile.
 ROWS, BLOCKS = 6, 5
 
 
 def _by_loops(matrix, x):
-    """Row j of `[Lᵀ, L⁻¹ x]` from those above it, and then back up; in blocks of rows, which leave out what is zero in each."""
+    """Computes row j of `[Lᵀ, L⁻¹ x]` from the rows above, then back-substitutes, in blocks of rows that skip zeros."""
     return _back(_eliminated(matrix, x), x.dtype)
 
 
@@ -111,7 +113,7 @@ def _eliminated(matrix, x):
     n = len(x)
     given = jnp.concatenate([matrix, x[:, None]], axis=1)
     size = max(ROWS, -(-n // BLOCKS))
-    done: list[tuple[int, Array]] = []  # where a block begins, and its rows from that column on
+    done: list[tuple[int, Array]] = []  # the start of each block, and its rows from that column on
     for begin in range(0, n, size):
         end = min(begin + size, n)
         above = [rows[:, begin - start :] for start, rows in done]
@@ -148,7 +150,7 @@ def _down(begin):
 
 
 def _across(left, inputs):
-    """An entry of `L⁻¹ x`, and what it leaves of those after it."""
+    """Returns an entry of `L⁻¹ x`, and the updated remainder."""
     row, j = inputs
     own = left[j] / row[j]
     return left - own * row, own

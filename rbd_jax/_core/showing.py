@@ -1,4 +1,4 @@
-"""How a trajectory shows itself, though what draws is in a room above it: the package says here where that is. Decision 0057."""
+"""The hook by which trajectories display themselves: the package registers the player here. Decision 0057."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ _find: Callable[[], Callable[..., Any]] | None = None
 
 
 def played_by(find: Callable[[], Callable[..., Any]]) -> None:
-    """`find()` returns what makes of a model and a trajectory something that shows itself. It is called when that is wanted, so
-    that nothing that draws is imported before."""
+    """Registers `find`, which returns the class that displays a model and a trajectory.
+
+    `find` is called on first use, so that no drawing package is imported before.
+    """
     global _find
     _find = find
 
 
 def player() -> Callable[..., Any]:
-    assert _find is not None  # the package names it, and comes before its parts
+    assert _find is not None  # the package sets it on import
     return _find()

@@ -1,4 +1,4 @@
-"""Numbers as a user at a prompt wants to see them."""
+"""Formatting of numbers for interactive use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from .array import is_known
 
 
-#: Vectors of more numbers than this are shortened to the first and last ones.
+#: Vectors longer than the first number are shortened to the second number of entries at each end.
 SHOWN, ENDS = 12, 3
 
 
 def can_be_shown(tree) -> bool:
-    """Whether all leaves are arrays whose numbers can be looked at: of a derivative by integers there are none."""
+    """Returns whether all leaves are arrays with concrete numbers; derivatives by integers (float0) are not."""
     leaves = jax.tree.leaves(tree)
     number = lambda leaf: (
         isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype != jax.dtypes.float0
@@ -25,7 +25,7 @@ def can_be_shown(tree) -> bool:
 
 
 def numbers(array) -> str:
-    """A number or a vector with four digits each, a long one shortened; of a batch type and shape, such as `float32[8,2]`."""
+    """Formats a number or a vector with four digits, shortening long ones; a batch as type and shape, `float32[8,2]`."""
     array = np.asarray(array)
     if array.ndim > 1:
         return f"{array.dtype}[{','.join(map(str, array.shape))}]"

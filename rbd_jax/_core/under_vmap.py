@@ -14,7 +14,8 @@ from .versions import BatchTracer
 
 F = TypeVar("F", bound=Callable)
 
-#: Binds a call as one operation, `(function, arguments) -> results`. `rbd_jax.compiler` sets it; without a compiler it is None.
+#: Binds a call as one operation, `(function, arguments) -> results`. `rbd_jax.compiler` sets it; without a compiler it is
+#: `None`.
 bind: Callable[[Callable, Any], Any] | None = None
 
 

@@ -1,4 +1,4 @@
-"""What has other places in other versions of JAX, from 0.9 on."""
+"""JAX names that differ between versions, from 0.9 on."""
 
 try:
     from jax.extend.core import get_opaque_trace_state as get_opaque_trace_state
@@ -9,5 +9,5 @@ from jax._src.interpreters.batching import BatchTracer as BatchTracer
 from jax.interpreters.partial_eval import DynamicJaxprTracer as DynamicJaxprTracer
 
 
-#: The state in which nothing is being traced.
+#: The trace state when nothing is being traced.
 NOTHING_TRACED = get_opaque_trace_state()

@@ -1,6 +1,6 @@
-"""The command line: arguments in, calls of the library, a report out.
+"""The command line: parses arguments, calls the library, and prints a report.
 
-- `main`: runs it; returns the exit code
+- `main`: runs a command and returns its exit code
 """
 
 __all__ = ["main"]

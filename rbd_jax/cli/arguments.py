@@ -1,7 +1,7 @@
-"""The arguments of the commands, and what a wrong one is answered with.
+"""The arguments of the commands, and the errors for invalid ones.
 
-A wrong argument or file ends with one line on stderr and the exit code 2. A command that has come to an end with a result that
-is not to be trusted returns 3, and 0 otherwise.
+An invalid argument or file ends the command with one line on stderr and exit code 2. A command whose result is unreliable
+returns 3; otherwise it returns 0.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code.
+    """Runs a command and returns its exit code.
 
-    Without `argv` the process is the command line's: its are the arguments, an interrupt ends it, it works on all cores, and what
-    it compiles is kept for the next time.
+    Without `argv` it takes the arguments of the process, which the command line then owns: an interrupt ends the process,
+    batches use all cores, and compiled programs are cached between runs.
 
     >>> import contextlib, io
     >>> from rbd_jax import cli
@@ -72,7 +72,7 @@ def _answer(argv: list[str]) -> int:
 
 
 def refuse_if_incomplete() -> None:
-    """Refuses to run where packages are missing that only the command line needs."""
+    """Raises an error if packages are missing that only the command line needs."""
     for package in ("rich", "matplotlib"):
         if find_spec(package) is None:
             raise Refused(missing_package(package, "the commands"))
@@ -85,14 +85,16 @@ def _parser() -> argparse.ArgumentParser:
 
     robot = _Parser(add_help=False)
     robot.add_argument(
-        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml, .mjcf or .sdf file"
+        "robot",
+        metavar="ROBOT",
+        help="a bundled robot (such as quadruped), or a .urdf, .xml, .mjcf or .sdf file",
     )
-    robot.add_argument("--floating-base", action="store_true", help="let the root link of a URDF float")
+    robot.add_argument("--floating-base", action="store_true", help="make the root link of a URDF float")
     robot.add_argument(
         "--mimic",
         choices=("couple", "free"),
         default="couple",
-        help="whether joints of a URDF that mimic others follow them (couple, the default) or move by themselves (free)",
+        help="couple mimic joints of a URDF to their leaders (couple, the default), or make them independent (free)",
     )
 
     _add_simulate(commands, robot)
@@ -107,37 +109,39 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_simulate(commands, robot) -> None:
-    """Adds `rbd-jax simulate`: many samples of a robot."""
+    """Adds `rbd-jax simulate`, which simulates a batch of samples."""
     command = commands.add_parser(
         "simulate",
         parents=[robot],
         help="simulate many samples and draw one",
         description=(
-            "Simulate samples of a robot without controls: gravity acts, the joints' own damping, friction and "
-            "springs, and soft stops at their limits; contacts do not. Each sample starts near the neutral configuration "
-            f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
-            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz, "
-            "trajectory.png and, with --html, run.html, with --video, trajectory.mp4. Exit code: 0 if all samples came to the "
-            "end, 3 if some did not, or are doubtful (why is said), 2 for arguments or files that cannot be, 130 if it was "
-            "interrupted. What a long run has reached is saved as it goes: see --resume."
+            "Simulate samples of a robot without controls, under gravity, the joints' damping, friction and "
+            "springs, and soft joint limits; without contacts. Each sample starts near the neutral configuration "
+            f"(standard deviation {SPREAD:g} rad or m) with a random velocity ({SPEED:g} rad/s or "
+            "m/s). Samples that fail or gain energy are simulated again with shorter steps. Writes trajectory.npz, "
+            "trajectory.png and, with --html, run.html, with --video, trajectory.mp4. Exit codes: 0 if all samples are "
+            "complete, 3 if some are incomplete or unreliable (the reason is printed), 2 for invalid arguments or files, 130 "
+            "if interrupted. Long runs save their progress: see --resume."
         ),
     )
-    command.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
     command.add_argument(
-        "--seconds", metavar="T", type=_positive, default=1.0, help="simulated time (default 1)"
+        "--batch", metavar="N", type=_count, default=1024, help="number of samples (default 1024)"
+    )
+    command.add_argument(
+        "--seconds", metavar="T", type=_positive, default=1.0, help="simulated time, s (default 1)"
     )
     command.add_argument(
         "--dt",
         metavar="H",
         type=_positive,
-        help="time step (default: that of the robot's file, or else 0.005)",
+        help="time step, s (default: that of the robot's file, or else 0.005)",
     )
     command.add_argument(
         "--scheme",
         metavar="S",
-        help="semi-implicit-euler (default, if the robot's file says nothing else), runge-kutta-4, ...",
+        help="semi-implicit-euler (default, unless the robot's file names another), runge-kutta-4, ...",
     )
-    command.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
+    command.add_argument("--no-limits", action="store_true", help="do not enforce joint limits")
     _long_run(command, "DIR/simulate.checkpoint")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
     command.add_argument(
@@ -149,106 +153,111 @@ def _add_simulate(commands, robot) -> None:
         nargs="?",
         const="mp4",
         choices=tuple(FILMS),
-        help="write a film of the sample that is drawn, mp4 or gif (default mp4)",
+        help="write a film of the drawn sample, mp4 or gif (default mp4)",
     )
     command.add_argument(
-        "--seed", metavar="K", type=_seed, default=0, help="of the random states (default 0)"
+        "--seed", metavar="K", type=_seed, default=0, help="seed of the random states (default 0)"
     )
     command.set_defaults(run=simulate)
 
 
 def _add_view(commands, robot) -> None:
-    """Adds `rbd-jax view`: a robot in the browser."""
+    """Adds `rbd-jax view`, which shows a robot in the browser."""
     command = commands.add_parser(
         "view",
         parents=[robot],
         help="show a robot in the browser",
         description=(
-            "Show a robot in the browser, until Ctrl-C: its motion if there is a trajectory, configurations put together by "
-            "hand, and a simulation in which bodies are pulled. Prints the address, which is open to this machine alone."
+            "Show a robot in the browser, until Ctrl-C: a trajectory if given, configurations set by hand, "
+            "and a simulation in which bodies can be pulled. Prints the address, which is accessible from this machine only."
         ),
     )
     command.add_argument(
         "--trajectory", metavar="FILE", type=Path, help="a trajectory.npz that rbd-jax simulate wrote"
     )
     command.add_argument(
-        "--sample", metavar="I", type=_index, help="of it, the one shown at first (default 0)"
+        "--sample", metavar="I", type=_index, help="sample of the trajectory to show first (default 0)"
     )
     command.add_argument(
-        "--port", metavar="N", type=_port, help="where to serve (default: the first one free from 8080 on)"
+        "--port",
+        metavar="N",
+        type=_port,
+        help="port of the server (default: the first free port from 8080 on)",
     )
     command.add_argument(
         "--host", metavar="H", default="localhost",
-        help="where to listen; 0.0.0.0 lets everybody in who can reach this machine (default localhost)",
+        help="address of the server; 0.0.0.0 accepts connections from other machines (default localhost)",
     )  # fmt: skip
     command.set_defaults(run=view)
 
 
 def _add_info(commands, robot) -> None:
-    """Adds `rbd-jax info`: what a model consists of."""
+    """Adds `rbd-jax info`, which shows the parts of a model."""
     command = commands.add_parser(
         "info",
         parents=[robot],
-        help="show what a model consists of",
-        description="Show what a model consists of.",
+        help="show the parts of a model",
+        description="Show the parts of a model.",
     )
-    command.add_argument(
-        "--all", action="store_true", help="list everything that is attached to it, not the counts alone"
-    )
+    command.add_argument("--all", action="store_true", help="list all attachments, not only their counts")
     command.set_defaults(run=info)
 
 
 def _add_convert(commands, robot) -> None:
-    """Adds `rbd-jax convert`: a model in another format."""
+    """Adds `rbd-jax convert`, which writes a model in another format."""
     command = commands.add_parser(
         "convert",
         parents=[robot],
         help="write a model in another format",
         description=(
-            "Write a model as URDF (.urdf) or MJCF (.xml, .mjcf): the same mechanism, with what the format has words for. "
-            "Prints what it has none for."
+            "Write a model as URDF (.urdf) or MJCF (.xml, .mjcf): the same mechanism, with all properties that the format "
+            "can express. Prints the properties that it cannot express."
         ),
     )
+    command.add_argument("file", metavar="FILE", help="file to write; its name ends in .urdf, .xml or .mjcf")
     command.add_argument(
-        "file", metavar="FILE", help="what to write: a name that ends in .urdf, .xml or .mjcf"
+        "--strict", action="store_true", help="write nothing if the format cannot express all properties"
     )
-    command.add_argument("--strict", action="store_true", help="write nothing if anything is lost")
     command.set_defaults(run=convert)
 
 
 def _add_excite(commands, robot) -> None:
-    """Adds `rbd-jax excite`: a motion to identify a robot from."""
+    """Adds `rbd-jax excite`, which designs an excitation motion for identification."""
     command = commands.add_parser(
         "excite",
         parents=[robot],
-        help="design a motion that says the most about a robot, to identify it from",
+        help="design an excitation motion to identify a robot",
         description=(
-            "Design a periodic motion, within the limits of the robot, whose torques say the most about what is free (D-optimal "
-            "Fourier series that start and end at rest). Writes excitation.csv and excitation.npz, one period of positions, "
-            "velocities, accelerations and torques, and excitation.png. "
-            "Shapes that may touch are kept apart, and so is the ground."
+            "Design a periodic motion, within the limits of the robot, whose torques are the most informative about the "
+            "estimated parameters (D-optimal Fourier series that start and end at rest). Writes excitation.csv and "
+            "excitation.npz, one period of positions, velocities, accelerations and torques, and excitation.png. "
+            "The motion keeps a clearance between shapes that may collide, including the ground."
         ),
     )
     command.add_argument(
         "--free", metavar="KINDS", type=free, default="inertias,friction",
-        help=f"what is to be identified: {TAKES} (default inertias,friction)",
+        help=f"parameters to estimate: {TAKES} (default inertias,friction)",
     )  # fmt: skip
     command.add_argument(
-        "--seconds", metavar="T", type=_positive, default=10.0, help="the period (default 10)"
+        "--seconds", metavar="T", type=_positive, default=10.0, help="the period, s (default 10)"
     )
     command.add_argument(
-        "--rate", metavar="HZ", type=_positive, default=200.0, help="samples a second (default 200)"
+        "--rate", metavar="HZ", type=_positive, default=200.0, help="samples per second (default 200)"
     )
     command.add_argument(
-        "--harmonics", metavar="N", type=_count, default=5, help="of its frequency (default 5)"
+        "--harmonics",
+        metavar="N",
+        type=_count,
+        default=5,
+        help="number of harmonics of the base frequency (default 5)",
     )
     command.add_argument(
-        "--joints", metavar="NAMES", help="joints that move, with commas between them (default all)"
+        "--joints", metavar="NAMES", help="joints that move, separated by commas (default all)"
     )
     command.add_argument(
         "--from-reference",
         action="store_true",
-        help="start in the configuration that the robot's file describes",
+        help="start in the reference configuration of the robot's file",
     )
     for name, of in (("speed", "rad/s or m/s"), ("acceleration", "rad/s² or m/s²"), ("effort", "N m or N")):
         command.add_argument(
@@ -259,77 +268,81 @@ def _add_excite(commands, robot) -> None:
         )
     command.add_argument(
         "--noise", metavar="X", type=_positive,
-        help="of the measured torques, one standard deviation (default: a hundredth of the largest effort)",
+        help="standard deviation of the measured torques (default: a hundredth of the largest effort)",
     )  # fmt: skip
     command.add_argument(
-        "--margin", metavar="SHARE", type=float, default=0.05, help="of every limit (default 0.05)"
+        "--margin",
+        metavar="SHARE",
+        type=float,
+        default=0.05,
+        help="fraction of every limit to keep as a margin (default 0.05)",
     )
     command.add_argument(
         "--clearance",
         metavar="M",
         type=_positive,
         default=0.01,
-        help="between shapes that may touch, m (default 0.01)",
+        help="least distance between shapes that may collide, m (default 0.01)",
     )
-    command.add_argument("--anywhere", action="store_true", help="do not look at shapes")
+    command.add_argument("--anywhere", action="store_true", help="ignore collisions of shapes")
     command.add_argument(
-        "--starts", metavar="N", type=_count, default=8, help="random motions to improve (default 8)"
-    )
-    command.add_argument(
-        "--steps", metavar="N", type=_count, default=300, help="of improvement (default 300)"
+        "--starts", metavar="N", type=_count, default=8, help="number of random initial motions (default 8)"
     )
     command.add_argument(
-        "--seed", metavar="K", type=_seed, default=0, help="of the random motions (default 0)"
+        "--steps", metavar="N", type=_count, default=300, help="optimization steps (default 300)"
     )
-    command.add_argument("--all", action="store_true", help="list everything that is seen, not the first few")
+    command.add_argument(
+        "--seed", metavar="K", type=_seed, default=0, help="seed of the random motions (default 0)"
+    )
+    command.add_argument(
+        "--all", action="store_true", help="list all observable combinations, not only the first few"
+    )
     command.add_argument("--overwrite", action="store_true", help="replace the files of an earlier motion")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
     command.set_defaults(run=excite)
 
 
 def _add_identify(commands, robot) -> None:
-    """Adds `rbd-jax identify`: parameters of a robot from logs."""
+    """Adds `rbd-jax identify`, which estimates parameters of a robot from logs."""
     command = commands.add_parser(
         "identify",
         parents=[robot],
-        help="find what a robot is made of from logs of it, and write a report",
+        help="identify parameters of a robot from logs, and write a report",
         description=(
-            "Find masses, friction and the like from logs of a robot, and say how far they are to be trusted. Writes "
-            f"{', '.join(FILES)}; report.html is for people. Logs are .csv or .npz files with times, positions and forces "
-            "(rbd.identify.read_log says how they are named). Exit code: 0 for a result, 3 for one that is not to be trusted "
-            "(why is said), 2 for arguments or files that cannot be, 130 if it was interrupted. What a long run has reached is "
-            "saved as it goes: see --resume."
+            "Estimate masses, friction and other parameters from logs of a robot, with their uncertainties. Writes "
+            f"{', '.join(FILES)}; start with report.html. Logs are .csv or .npz files with times, positions and forces "
+            "(rbd.identify.read_log documents their names). Exit codes: 0 for a result, 3 for an unreliable result "
+            "(the reason is printed), 2 for invalid arguments or files, 130 if interrupted. Long runs save their progress: "
+            "see --resume."
         ),
     )
-    command.add_argument(
-        "logs", metavar="LOG", nargs="+", type=Path, help="what was measured, one file a run"
-    )
+    command.add_argument("logs", metavar="LOG", nargs="+", type=Path, help="logs, one file per run")
     command.add_argument(
         "--free", metavar="KINDS", type=free, default="inertias,friction",
-        help=f"what is to be identified: {TAKES} (default inertias,friction)",
+        help=f"parameters to estimate: {TAKES} (default inertias,friction)",
     )  # fmt: skip
     command.add_argument(
         "--estimator", choices=ESTIMATORS, default="auto",
         help=(
-            "least-squares: no opinion about what is not seen; physical: the same with bodies that can be; equation-error: for "
-            "what forces are not linear in; output-error: simulations, where no forces or accelerations are known (default "
-            "auto: the first of physical, equation-error, output-error that fits)"
+            "least-squares: without a prior on unobservable parameters; physical: the same with physically consistent "
+            "inertias; equation-error: for parameters in which forces are nonlinear; output-error: simulations, for logs "
+            "without forces or accelerations (default auto: the first of physical, equation-error, output-error that applies)"
         ),
     )  # fmt: skip
     command.add_argument(
         "--held-out", metavar="LOG", type=Path, action="append", default=[],
-        help="a run to predict and not to learn from; may be given several times",
+        help="a run for validation only; may be given several times",
     )  # fmt: skip
     command.add_argument(
         "--folds", metavar="N", type=_folds,
         help=(
-            "of cross-validation: so many times a part of the data is held out; 0 for none (default: with least squares and "
-            f"without --held-out each run in turn, or {FOLDS} pieces of a single one)"
+            "number of parts for cross-validation; 0 for no cross-validation (default: with least squares and without "
+            f"--held-out one part per run, or {FOLDS} parts of a single run)"
         ),
     )  # fmt: skip
-    command.add_argument("--robust", action="store_true", help="let outliers not count")
+    command.add_argument("--robust", action="store_true", help="reduce the influence of outliers")
     command.add_argument(
-        "--make-physical", action="store_true", help="change inertias of the robot's file that no body has, to start from"
+        "--make-physical", action="store_true", help="correct physically inconsistent inertias of the robot's file first"
     )  # fmt: skip
     command.add_argument(
         "--scale", metavar="CHANNEL=X,...", type=_by_channel, default={},
@@ -339,18 +352,18 @@ def _add_identify(commands, robot) -> None:
         "--cutoff",
         metavar="HZ",
         type=_positive,
-        help="of the smoothing where velocities or accelerations were not measured (default: from the noise)",
+        help="cutoff of the smoothing if velocities or accelerations were not measured (default: from the noise)",
     )
     command.add_argument(
         "--slow", metavar="V", type=_positive,
-        help="leave out samples of joints that are slower, rad/s or m/s, where friction sticks (default 0)",
+        help="leave out samples of slower joints, rad/s or m/s, where static friction acts (default 0)",
     )  # fmt: skip
     command.add_argument(
         "--noise", metavar="CHANNEL=X,...", type=_by_channel,
-        help="standard deviations, as q=1e-4,v=1e-2 (default: they are found)",
+        help="standard deviations, as q=1e-4,v=1e-2 (default: estimated)",
     )  # fmt: skip
     _add_search(command)
-    command.add_argument("--all", action="store_true", help="list all values, not the first few")
+    command.add_argument("--all", action="store_true", help="list all values, not only the first few")
     _long_run(command)
     command.add_argument(
         "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
@@ -361,40 +374,45 @@ def _add_identify(commands, robot) -> None:
 def _add_search(command) -> None:
     """Adds the options of estimators that search and simulate."""
     command.add_argument(
-        "--starts", metavar="N", type=_count, help="searches at once, from different places (default 1)"
+        "--starts",
+        metavar="N",
+        type=_count,
+        help="number of parallel searches with different initial values (default 1)",
     )
-    command.add_argument("--turns", metavar="N", type=_count, help="of a search at most (default 100)")
+    command.add_argument(
+        "--turns", metavar="N", type=_count, help="maximum iterations of a search (default 100)"
+    )
     command.add_argument(
         "--window",
         metavar="T",
         type=_positive,
-        help="length of what is simulated in one piece, s (default 0.5)",
+        help="length of a simulated segment, s (default 0.5)",
     )
     command.add_argument(
         "--nodes",
         choices=("joined", "free", "measured"),
-        help="how pieces begin: where the one before ended (joined, the default), anywhere, or as measured",
+        help="initial states of segments: the end of the previous one (joined, the default), free, or as measured",
     )
-    command.add_argument("--scheme", metavar="S", help="of the simulation, as in rbd-jax simulate")
+    command.add_argument("--scheme", metavar="S", help="scheme of the simulation, as in rbd-jax simulate")
     command.add_argument("--dt", metavar="H", type=_positive, help="time step of the simulation, s")
 
 
 def _add_optimize(commands) -> None:
-    """Adds `rbd-jax optimize`: a problem of optimal control."""
+    """Adds `rbd-jax optimize`, which solves a problem of optimal control."""
     command = commands.add_parser(
         "optimize",
-        help="find the best motion for a problem of optimal control, and write a report",
+        help="solve a problem of optimal control, and write a report",
         description=(
-            "Find the best motion for a problem of optimal control, and say what it costs, what it keeps to and whether it is a "
-            f"minimum. Writes {', '.join(OPTIMIZED)}; report.html is for people. Exit code: 0 for a solution, 3 if none was "
-            "found (why is said, and what is broken by how much; a solution that is there is not replaced), 2 for arguments or "
-            "files that cannot be, 130 if it was interrupted. What a long search has reached is saved as it goes: see --resume."
+            "Solve a problem of optimal control, and report the motion, its cost, its constraints and whether it is a "
+            f"minimum. Writes {', '.join(OPTIMIZED)}; start with report.html. Exit codes: 0 for a solution, 3 without a "
+            "solution (the reason and the violations are printed; an earlier solution is not replaced), 2 for invalid "
+            "arguments or files, 130 if interrupted. Long searches save their progress: see --resume."
         ),
     )
     command.add_argument(
         "problem", metavar="PROBLEM",
         help=(
-            "a file of Python that defines `problem` (an rbd.control.Problem, or a function that returns one), and if it likes "
+            "a Python file that defines `problem` (an rbd.control.Problem, or a function that returns one), and optionally "
             f"`solver` and `guess`; or one of {', '.join(PROBLEMS)}"
         ),
     )  # fmt: skip
@@ -402,7 +420,7 @@ def _add_optimize(commands) -> None:
         "--solver", metavar="S", help=f"{', '.join(sorted(solvers()))} (default: that of the problem, or else ddp)"
     )  # fmt: skip
     command.add_argument(
-        "--iterations", metavar="N", type=_count, help="at most (default: as many as the solver allows)"
+        "--iterations", metavar="N", type=_count, help="maximum iterations (default: that of the solver)"
     )
     _long_run(command)
     command.add_argument(
@@ -412,41 +430,40 @@ def _add_optimize(commands) -> None:
 
 
 def _add_train(commands) -> None:
-    """Adds `rbd-jax train`: a policy for a task."""
+    """Adds `rbd-jax train`, which trains a policy for a task."""
     command = commands.add_parser(
         "train",
-        help="learn a policy for a task, and write a report",
+        help="train a policy for a task, and write a report",
         description=(
-            "Learn a policy for a task by gradients through its simulation (short-horizon actor-critic), try it, and say "
-            "whether the "
-            f"task is learned. Writes {', '.join(TRAINED)}; report.html is for people. Exit code: 0 for a policy, 3 for one that "
-            "is not as good as it is to be (why is said), 2 for arguments or files that cannot be, 130 if it was interrupted. "
-            "What "
-            "is reached is saved as it goes: see --resume. All cores are used, unless JAX_NUM_CPU_DEVICES says how many."
+            "Train a policy for a task by gradients through its simulation (short-horizon actor-critic), evaluate it, and "
+            "report whether the "
+            f"task is solved. Writes {', '.join(TRAINED)}; start with report.html. Exit codes: 0 for a policy, 3 for a policy "
+            "below the threshold (the reason is printed), 2 for invalid arguments or files, 130 if interrupted. Training "
+            "saves its progress: see --resume. Uses all cores, unless JAX_NUM_CPU_DEVICES sets their number."
         ),
     )
     command.add_argument(
         "task", metavar="TASK",
         help=(
-            "a file of Python that defines `task` (a rbd.Task, or a function that returns one), and if it likes `config` (a "
+            "a Python file that defines `task` (a rbd.Task, or a function that returns one), and optionally `config` (a "
             f"rbd.learn.ShortHorizonActorCritic) and `threshold`; or one of {', '.join(TASKS)}"
         ),
     )  # fmt: skip
     command.add_argument(
-        "--epochs", metavar="N", type=_count, help="gradients to follow (default: what suits the task)"
+        "--epochs", metavar="N", type=_count, help="number of gradient steps (default: that of the task)"
     )
     command.add_argument(
-        "--minutes", metavar="M", type=_positive, help="end after so long, if not before (default: never)"
+        "--minutes", metavar="M", type=_positive, help="maximum training time (default: unlimited)"
     )
     command.add_argument(
-        "--envs", metavar="N", type=_count, help="episodes side by side (default: what suits the task)"
+        "--envs", metavar="N", type=_count, help="number of parallel episodes (default: that of the task)"
     )
     command.add_argument(
         "--threshold", metavar="R", type=float,
-        help="the mean return from which on the task counts as learned (default: that of the task)",
+        help="mean return at which the task counts as solved (default: that of the task)",
     )  # fmt: skip
     command.add_argument(
-        "--seed", metavar="K", type=_seed, default=0, help="of everything that is drawn (default 0)"
+        "--seed", metavar="K", type=_seed, default=0, help="seed of all random draws (default 0)"
     )
     _long_run(command)
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-trained)")
@@ -454,26 +471,24 @@ def _add_train(commands) -> None:
 
 
 def _long_run(command, place: str = "DIR.checkpoint") -> None:
-    """The options of commands that may take long, and save what they reach in some place."""
-    command.add_argument(
-        "--quiet", action="store_true", help="say nothing but what is wrong, or not to be trusted"
-    )
+    """Adds the options of long-running commands, which save their progress in `place`."""
+    command.add_argument("--quiet", action="store_true", help="print only errors and unreliable results")
     command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
     command.add_argument(
         "--resume", action="store_true",
-        help="go on from where the same command was killed or interrupted, to the same result; begin if nothing was saved",
+        help="continue the same command after it was killed or interrupted, to the same result; start if nothing was saved",
     )  # fmt: skip
     command.add_argument(
         "--checkpoint-every", metavar="S", type=_seconds_or_never, default=EVERY,
         help=(
-            f"how long from one save of what is reached to the next, s; they go to {place}, which is removed in the end; "
-            f"0 for as often as possible, never for not at all (default {EVERY:g})"
+            f"interval between saves of the progress, s; they go to {place}, which is removed at the end; "
+            f"0 saves as often as possible, never disables saving (default {EVERY:g})"
         ),
     )  # fmt: skip
 
 
 def _by_channel(text: str) -> dict[str, float]:
-    """Numbers by names, as in `q=1e-4,v=1e-2`."""
+    """Returns numbers by name, from a text such as `q=1e-4,v=1e-2`."""
     found = {}
     for part in text.split(","):
         name, equals, value = (word.strip() for word in part.partition("="))
@@ -489,7 +504,7 @@ def _by_channel(text: str) -> dict[str, float]:
 
 def _folds(text: str) -> int:
     if not text.isdecimal() or int(text) == 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or a whole number from 2 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or an integer from 2 on")
     return int(text)
 
 
@@ -509,25 +524,25 @@ def _count(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return value
 
 
 def _index(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer, 0 or more")
     return int(text)
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 1 to 65535")
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {2**32 - 1}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to {2**32 - 1}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The command `convert`: a model of one format written in another."""
+"""The command `convert`: writes a model in another format."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .model import Refused, load, spelled, told
 from .report import plain_console
 
 
-#: What files of each ending are written by.
+#: The writer of each file suffix.
 WRITERS = {".urdf": save_urdf, ".xml": save_mjcf, ".mjcf": save_mjcf}
 
 
 def convert(arguments) -> None:
-    """Read a model, write it, and print what of it is lost; with all digits of its numbers."""
+    """Reads a model, writes it in double precision, and prints the properties that the format cannot express."""
     with jax.enable_x64(True):
         _convert(arguments)
 
@@ -25,9 +25,9 @@ def _convert(arguments) -> None:
     console, path = plain_console(), Path(arguments.file)
     write = WRITERS.get(path.suffix.lower())
     if write is None:
-        raise Refused(f"{path}: models are written to files that end in .urdf, .xml or .mjcf (MJCF)")
+        raise Refused(f"{path}: the name of the file must end in .urdf, .xml or .mjcf (MJCF)")
     if path.exists() and Path(arguments.robot).exists() and path.samefile(arguments.robot):
-        raise Refused(f"{path}: it is the file that is read; name another")
+        raise Refused(f"{path}: it is the input file; choose another name")
     model = load(arguments, console)
     with told(console):
         try:

@@ -1,4 +1,4 @@
-"""What became of the energy of samples: what was dissipated, and what integration added, which nothing does."""
+"""Energy balance of samples: the energy that is dissipated, and the energy that integration errors add."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from ..simulate.result import Result
 from ..simulate.trajectory import Trajectory
 
 
-#: A sample that gains more than this share of the energy in its motion is in error.
+#: A sample that gains more than this fraction of its energy of motion is in error.
 GAIN = 0.05
 
 
 def energies(model: Model, path: Trajectory) -> tuple[np.ndarray, np.ndarray]:
-    """Of every sample, relative to the energy in its motion: the change of its energy, and how far it ever rose.
+    """Returns each sample's change of energy, and its largest rise, relative to the energy of motion.
 
-    Looked at are 21 times. Of samples that came to no end both are not numbers. The energy of what falls freely is that about its
-    centre of mass: beside that of the fall, which nothing can change, all else would be small.
+    Evaluates the energy at up to 21 times. Both values are NaN for samples that did not complete. For a freely falling
+    model, the energy is that about the center of mass. Otherwise the energy of the fall, which nothing can change, would
+    dominate.
     """
     frames = np.unique(np.linspace(0, path.t.shape[1] - 1, 21).astype(int)).tolist()
     with np.errstate(all="ignore"):
@@ -39,11 +40,11 @@ def energies(model: Model, path: Trajectory) -> tuple[np.ndarray, np.ndarray]:
 
 
 def relative(kinetic: np.ndarray, potential: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The change of energy and how far it ever rose, of energies along axis 0."""
+    """Returns the change of energy and its largest rise, from energies along axis 0."""
     with np.errstate(all="ignore"):
         total = kinetic + potential
-        # The most that the motion could have had as kinetic energy, in its lowest potential. All that it can lose is less than
-        # that, so no more than 100 % is dissipated; and where nothing is lost, it is what goes to and fro.
+        # The largest kinetic energy that the motion could reach, at its lowest potential. The loss is smaller, so at most
+        # 100 % is dissipated. Without losses it is the energy exchanged between kinetic and potential.
         scale = np.maximum(total.max(axis=0) - potential.min(axis=0), np.finfo(np.float32).tiny)
         risen = (total - np.minimum.accumulate(total, axis=0)).max(axis=0)
         change, risen = (total[-1] - total[0]) / scale, risen / scale
@@ -52,7 +53,7 @@ def relative(kinetic: np.ndarray, potential: np.ndarray) -> tuple[np.ndarray, np
 
 
 def falls_freely(model: Model) -> bool:
-    """Whether all bodies float, touch nothing, and nothing but gravity acts on them from outside."""
+    """Returns whether all bodies float without contact, and only gravity acts on them from outside."""
     topology = model.topology
     roots = [body for body, parent in enumerate(topology.parents) if parent < 0]
     floating = all(isinstance(model.joints[topology.kind_of[root][0]], joints.Free) for root in roots)
@@ -65,7 +66,7 @@ def falls_freely(model: Model) -> bool:
 
 
 def _about_center_of_mass(model: Model, path: Trajectory, frames: list[int]) -> tuple[Model, Trajectory]:
-    """Without gravity, and with the velocities relative to the centre of mass: what is seen by who falls with it."""
+    """Returns the model without gravity, and the trajectory with velocities relative to the center of mass."""
     roots = [body for body, parent in enumerate(model.topology.parents) if parent < 0]
 
     def relative_velocity(q, v):
@@ -86,28 +87,28 @@ def _about_center_of_mass(model: Model, path: Trajectory, frames: list[int]) -> 
 
 
 def in_error(model: Model, path: Trajectory) -> np.ndarray:
-    """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
+    """Returns the samples that shorter steps may correct: diverged samples, and samples that gained energy."""
     code = np.asarray(path.code)
     fine = Result.SUCCESS, Result.SINGULAR, Result.CONSTRAINTS_OPEN, Result.CONTACTS_LOST, Result.OVERLAPPING
     failed = ~np.isin(code, fine)
-    # Joints that are led do work, and contact gives back what it took.
+    # Kinematically driven joints do work, and compliant contacts return energy.
     if model.topology.rheonomic or any(map(works, actuators_of(model))) or contact_law(model) is not None:
         return failed
     return failed | (energies(model, path)[1] > GAIN)
 
 
 def loses(model: Model) -> bool:
-    """Whether something dissipates energy."""
+    """Returns whether the model dissipates energy."""
     rubs = np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction))
     return bool(rubs or _acting(model) or contact_law(model) is not None)
 
 
 def works(actuator: Actuator) -> bool:
-    """Whether an actuator acts though it is told nothing: a servo does, a motor not."""
+    """Returns whether an actuator acts without a control: a servo does, a motor does not."""
     return actuator.bias is not None
 
 
 def _acting(model: Model) -> list[forces.Force]:
-    """What acts beside the joints where actuators are told nothing."""
+    """Returns the forces other than those of joints that act without controls."""
     idle = not any(map(works, actuators_of(model)))
     return [force for force in forces.carried_forces(model) if not (idle and isinstance(force, Drive))]

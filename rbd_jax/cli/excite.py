@@ -1,4 +1,4 @@
-"""The command `excite`: a motion that says much about a robot, as files that a controller plays, and a picture."""
+"""The command `excite`: designs an excitation motion, as files for a controller, and draws it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .output import added_together, claimed, shared_folder
 from .report import plain_console, plain_table, progress_bars
 
 
-#: What is written, in this order.
+#: The output files, in the order of writing.
 FILES = "excitation.csv", "excitation.npz", "excitation.png"
-#: So many combinations are listed where --all is not given.
+#: Number of listed combinations without --all.
 LISTED = 12
 
 
 def excite(arguments) -> None:
-    """Design the motion, write it, draw it, and say what is to be expected of it."""
+    """Designs the motion, writes and draws it, and prints the expected accuracy of the identification."""
     console = plain_console()
     model = load(arguments, console)
     if not model.nv:
@@ -74,7 +74,7 @@ def _designed(model: Model, free: list[identify.Kind], options: dict, progress) 
 
     def advanced(done: int, total: int) -> None:
         nonlocal started
-        # The first report comes before anything of the search is compiled.
+        # The first report precedes the compilation of the search.
         if done and not started:
             started = True
             progress.update(task, description="improving", total=total)
@@ -84,20 +84,20 @@ def _designed(model: Model, free: list[identify.Kind], options: dict, progress) 
     return identify.excitation(model, free, **options, on_progress=advanced)
 
 
-#: What messages of the library call arguments, and what these are here.
+#: Words of library messages, and the corresponding options.
 SPELLED = {
     "joints=[...]": "--joints",
-    "leave it out of joints": "leave it out of --joints",
-    "out of joints": "out of --joints",
+    "omit it from joints": "omit it from --joints",
+    "from joints": "from --joints",
     "give lower and upper": "give it limits in its file",
     "give a start in which the robot can stand, another effort or clearance": "give another --effort or --clearance",
-    "load the model with a fixed base": "leave out --floating-base",
+    "load the model with a fixed base": "omit --floating-base",
     "an rbd.contact.ContactExclusion for shapes that never touch": "exclude shapes that never touch in its file",
 }
 
 
 def _spelled(message: str) -> str:
-    """A message of the library in the words of the command line."""
+    """Returns a library message in the words of the command line."""
     message = message.removeprefix("identify.excitation: ").removeprefix("identify.")
     for theirs, ours in SPELLED.items():
         message = message.replace(theirs, ours)
@@ -117,10 +117,10 @@ def _summary(found: Excitation):
     table.add_row("motion", f"{period:g} s", f"one period, up to {harmonics / period:.3g} Hz")
     lost = parameters.size - len(found.seen.kept)
     table.add_row(
-        "free values", str(parameters.size), f"{len(found.seen.kept)} combinations seen, {lost} never"
+        "free values", str(parameters.size), f"{len(found.seen.kept)} combinations observable, {lost} not"
     )
-    table.add_row("gain", f"{found.gain:.3g}", "random motions within the limits say as much")
-    table.add_row("condition number", f"{found.condition_number:.3g}", "of what is seen")
+    table.add_row("gain", f"{found.gain:.3g}", "equivalent number of random motions within the limits")
+    table.add_row("condition number", f"{found.condition_number:.3g}", "of the observable combinations")
     if np.isfinite(found.distance):
         table.add_row(
             "least distance", f"{found.distance:.3g} m", f"between shapes, at {found.checked} times"
@@ -129,8 +129,8 @@ def _summary(found: Excitation):
 
 
 def _joints(found: Excitation):
-    """How much of its limits each joint uses."""
-    table = plain_table("What the motion takes")
+    """Returns a table with each joint's use of its limits."""
+    table = plain_table("Ranges of the motion")
     for column in ("joint", "from", "to", "speed", "of", "force", "of", "noise"):
         table.add_column(column, justify="left" if column == "joint" else "right")
     low, high, speed, _ = found.motion.extent()
@@ -143,8 +143,8 @@ def _joints(found: Excitation):
 
 
 def _combinations(found: Excitation, everything: bool):
-    """What is seen, with the errors to be expected."""
-    table = plain_table(f"What is to be expected of one period, at {found.rate:g} samples a second")
+    """Returns a table of the observable combinations, with their expected errors."""
+    table = plain_table(f"Expected errors from one period, at {found.rate:g} samples per second")
     for column in ("combination", "model", "± error", "unit"):
         table.add_column(column, justify="right" if column in ("model", "± error") else "left")
     errors, values = found.base_standard_errors, found.base_values

@@ -1,7 +1,8 @@
-"""What `--free` says: which numbers of a robot are free, as kinds of `rbd.identify`.
+"""The option `--free`: the parameters to estimate, as parameter groups of `rbd.identify`.
 
-`inertias,friction` frees the inertias of all bodies and the friction of all joints; `inertias:link_*,friction:joint_[1-3]`
-those whose names fit the patterns. A kind may be there several times, with a pattern each.
+`inertias,friction` estimates the inertias of all bodies and the friction of all joints.
+`inertias:link_*,friction:joint_[1-3]` estimates those whose names match the patterns. A group may appear several times, each
+with one pattern.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .. import identify
 from .._core.errors import suggest
 
 
-#: The kinds that names alone are enough for, by their names in `rbd.identify`.
+#: The parameter groups that require only names, by their names in `rbd.identify`.
 KINDS = {
     kind.__name__: kind
     for kind in (
@@ -34,26 +35,24 @@ KINDS = {
     )
 }
 
-#: What `--free` takes, for the help of commands.
-TAKES = "kinds with commas between them, each with a pattern of names after a colon or of all: inertias:link_*,friction"
+#: Values of `--free`, for help texts.
+TAKES = "groups separated by commas, each optionally with a colon and a pattern of names: inertias:link_*,friction"
 
 
 def free(text: str) -> list[identify.Kind]:
-    """The kinds that a text like `inertias:link_*,damping` names, each once; made for the `type` of an argument."""
+    """Returns the parameter groups in a text such as `inertias:link_*,damping`, each once; the `type` of an argument."""
     patterns: dict[str, list[str]] = {}
-    # Commas in the brackets of a pattern are its own.
+    # Commas inside brackets are part of a pattern.
     for part in re.split(r",(?![^\[\],]*\])", text):
         kind, colon, pattern = (word.strip() for word in part.strip().partition(":"))
         kind = kind.replace("-", "_")
         if not kind:
-            raise argparse.ArgumentTypeError(f"{text!r} lacks a kind; it takes {TAKES}")
+            raise argparse.ArgumentTypeError(f"{text!r} lacks a parameter group; it takes {TAKES}")
         if kind not in KINDS:
-            raise argparse.ArgumentTypeError(
-                f"nothing that can be free is called {kind!r}{suggest(kind, KINDS)}"
-            )
+            raise argparse.ArgumentTypeError(f"there is no parameter group {kind!r}{suggest(kind, KINDS)}")
         if colon and not pattern:
             raise argparse.ArgumentTypeError(
-                f"{part.strip()!r} has no names after its colon; without the colon it is all"
+                f"{part.strip()!r} has no pattern after its colon; omit the colon for all names"
             )
         patterns.setdefault(kind, []).append(pattern or "*")
     return [KINDS[kind](*dict.fromkeys(names)) for kind, names in patterns.items()]

@@ -1,7 +1,7 @@
-"""The command `identify`: what a robot is made of, from logs of it; an identified model, and a report that people read.
+"""The command `identify`: identifies parameters of a robot from logs, and writes the identified model and a report.
 
-What it writes is there as a whole or not at all: the files are made in a folder beside `--out`, which is given that name at the
-end. What is reached until then is saved in another one: see `resume`.
+The output folder is written atomically: the files are written to a temporary folder beside `--out`, which is renamed at the
+end. Progress is saved in another folder: see `resume`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from .resume import Place, lasting, one_line
 from .simulate import _scheme
 
 
-#: What is written, in this order; a model that a format cannot hold is left out, and that is said.
+#: The output files, in the order of writing. A model that a format cannot express is left out with a note.
 FILES = "estimate.npz", "estimate.json", "report.md", "report.html", "model.urdf", "model.xml"
 MODELS = {"model.urdf": save_urdf, "model.xml": save_mjcf}
 
-#: The estimators, and in which of them options mean something.
+#: The estimators, and the estimators that each option applies to.
 LINEAR, SIMULATED = ("least-squares", "physical"), ("output-error",)
 NONLINEAR = ("equation-error", *SIMULATED)
 ESTIMATORS = ("auto", *LINEAR, *NONLINEAR)
@@ -57,21 +57,22 @@ FOR = {
     "scheme": SIMULATED,
     "dt": SIMULATED,
 }
-#: Into how many parts data are divided for cross-validation, where estimates take no time.
+#: Number of parts for cross-validation with fast estimators.
 FOLDS = 4
-#: So many values are listed where --all is not given.
+#: Number of listed values without --all.
 LISTED = 24
-#: How long from one save of what is reached to the next, in s.
+#: Interval between saves of the progress, in s.
 EVERY = 30.0
-#: Arguments that decide on no number; and those of which checkpoints know themselves what may change: more turns may follow.
+#: Arguments that do not affect results, and arguments whose changes the checkpoints check themselves (`--turns` may
+#: increase).
 TELLING = "all", "quiet", "overwrite", "resume", "checkpoint_every", "out", "words", "run"
 CONTENT = "robot", "logs", "turns"
-#: The exit code where there is a result that is not to be trusted.
+#: Exit code for an unreliable result.
 DOUBTFUL = 3
 
 
 def identify(arguments) -> int:
-    """Identify, write, and say what came out; with all digits of its numbers."""
+    """Identifies in double precision, writes the results, and prints a summary."""
     with jax.enable_x64(True):
         return _identify(arguments)
 
@@ -103,7 +104,7 @@ def _identify(arguments) -> int:
             with place.kept(_options(arguments, way, parameters)) as run:
                 place.tell(quiet)
                 warned.extend(run.found["warned"] if run.found else [])
-                # What was told of logs is saved before anything that they were passed for.
+                # Save the warnings of logs before any progress that follows from these logs.
                 on_more.append(lambda: run.save({"warned": warned}))
                 on_more[0]()
                 found = way.fit(used, progress, place.file("estimate"))
@@ -121,7 +122,7 @@ def _identify(arguments) -> int:
         raise place.refused(_spelled(str(error)), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            raise place.refused("out of memory; give fewer logs at once, or shorter ones", error) from error
+            raise place.refused("out of memory; pass fewer or shorter logs", error) from error
         raise
     except OSError as error:
         raise place.refused(f"cannot write to {folder}: {error.strerror or error}", error) from error
@@ -134,7 +135,7 @@ def _identify(arguments) -> int:
         for line in page.remarks:
             console.print(f"note: {line}", highlight=False, markup=False, soft_wrap=True)
     for line in page.doubts:
-        say(f"not to be trusted: {line}", style="bold red")
+        say(f"unreliable: {line}", style="bold red")
     if not arguments.quiet:
         for line in lost.values():
             say(f"note: {line}", style="yellow")
@@ -143,20 +144,21 @@ def _identify(arguments) -> int:
     return DOUBTFUL if page.doubts else 0
 
 
-# What goes in.
+# Input.
 
 
 @contextlib.contextmanager
 def _warnings(on_more: Sequence[Callable[[], object]]) -> Iterator[list[str]]:
-    """Within the block what is suspicious about logs and models is gathered; other warnings are raised at its end.
+    """Collects log and model warnings within the block; other warnings are issued at its end.
 
-    - `on_more`: called each time when there is more.
+    Args:
+      on_more: Functions to call after each new warning.
     """
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LogWarning)
         warnings.simplefilter("always", ModelWarning)
-        # In the order in which they come, to be read while they do.
+        # Collected as they occur, so that they can be read within the block.
         show = warnings.showwarning
 
         def gather(message, category, *rest, **more):
@@ -178,7 +180,7 @@ def _distinct(messages: Sequence[str]) -> list[str]:
 
 
 def _read(path: Path, model: Model, arguments, done: Callable[[], None]) -> Log:
-    """A log, in the units of the library."""
+    """Returns a log in the units of the library."""
     try:
         log = library.read_log(path, model)
     except LogError:
@@ -193,10 +195,10 @@ def _read(path: Path, model: Model, arguments, done: Callable[[], None]) -> Log:
 
 
 def _named_apart(groups: Sequence[Sequence[Log]], paths: Sequence[Sequence[Path]]) -> list[list[Log]]:
-    """Logs of files that have one name are called by their paths; none is used and held out."""
+    """Returns the logs, named by path where file names repeat. No file may be both used and held out."""
     for path in paths[1]:
         if any(path.resolve() == other.resolve() for other in paths[0]):
-            raise Refused(f"{path}: it is held out and used; what is held out is to be another run")
+            raise Refused(f"{path}: it is both used and held out; hold out another run")
     names = [log.name for group in groups for log in group]
     return [
         [replace(log, name=str(path)) if names.count(log.name) > 1 else log for log, path in zip(group, own)]
@@ -204,16 +206,16 @@ def _named_apart(groups: Sequence[Sequence[Log]], paths: Sequence[Sequence[Path]
     ]
 
 
-# What is done.
+# Estimation.
 
 
 @dataclass(frozen=True)
 class _Way:
-    """How values are found.
+    """How values are estimated.
 
-    - `estimate`: of logs, given what to tell of the progress and where to save it: `estimate(logs, on_turn, checkpoint)`.
-    - `folds`: of cross-validation; 0 for none.
-    - `notes`: what to say of it in the report.
+    - `estimate`: function of logs, a progress callback and a checkpoint: `estimate(logs, on_turn, checkpoint)`.
+    - `folds`: number of parts for cross-validation; 0 for none.
+    - `notes`: sentences for the report.
     """
 
     name: str
@@ -233,15 +235,15 @@ class _Way:
 
 
 def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way:
-    """The estimator that was asked for, or the one that fits, with its options."""
-    name, reason = arguments.estimator, "as asked for"
+    """Returns the selected or the applicable estimator, with its options."""
+    name, reason = arguments.estimator, "as requested"
     if name == "auto":
         name, reason = _fitting(parameters, logs)
     for option, fitting in FOR.items():
         if getattr(arguments, option) is not None and name not in fitting:
-            chosen = "" if arguments.estimator != "auto" else f", which was chosen since {reason}"
+            chosen = "" if arguments.estimator != "auto" else f", which was chosen because {reason}"
             raise Refused(
-                f"--{option} is for --estimator {' and '.join(fitting)}, and this is {name}{chosen}; leave it out, or "
+                f"--{option} applies to --estimator {' and '.join(fitting)}, not to {name}{chosen}; omit it, or "
                 "choose another"
             )
     if name in LINEAR:
@@ -266,7 +268,7 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
 
 
 def _options(arguments, way: _Way, parameters: Parameters) -> dict[str, Any]:
-    """What a run was asked for, by the names of options."""
+    """Returns the options of a run, by name."""
     given = {name: value for name, value in vars(arguments).items() if name not in (*TELLING, *CONTENT)}
     given |= {"free": parameters.names, "estimator": way.name, "folds": way.folds}
     given["held_out"] = [str(path) for path in arguments.held_out]
@@ -274,15 +276,18 @@ def _options(arguments, way: _Way, parameters: Parameters) -> dict[str, Any]:
 
 
 def _fitting(parameters: Parameters, logs: Sequence[Log]) -> tuple[str, str]:
-    """The estimator for what is free and what was measured, and why."""
+    """Returns the estimator for the parameters and the measured channels, and the reason."""
     driven = all(log.tau is not None or log.u is not None for log in logs)
     touching = any(kind.of == "shape" for kind in parameters.kinds)
     if parameters.linear and driven:
-        return "physical", "forces were measured and are linear in all that is free, and bodies stay possible"
+        return (
+            "physical",
+            "forces were measured and are linear in the estimated parameters, and inertias stay physically consistent",
+        )
     if touching:
-        return "output-error", "shapes that touch are seen in simulations alone"
+        return "output-error", "contact parameters are observable only in simulations"
     if driven:
-        return "equation-error", "forces were measured, and are not linear in all that is free"
+        return "equation-error", "forces were measured, and are nonlinear in the estimated parameters"
     if any(log.sensors for log in logs) and not parameters.linear:
         return "equation-error", "no forces were measured; sensors are compared"
     return "output-error", "no forces were measured, so motions are simulated"
@@ -293,7 +298,7 @@ def _by_least_squares(arguments, parameters: Parameters, physical: bool):
     options = {"cutoff": arguments.cutoff, "slow": arguments.slow or 0.0}
 
     def estimate(logs, on_turn, checkpoint) -> Estimate:
-        if arguments.robust:  # which looks at every sample again
+        if arguments.robust:  # which requires all samples
             return estimator(
                 parameters.reference, logs, parameters, robust=True, checkpoint=checkpoint, **options
             )
@@ -327,7 +332,7 @@ def _by_search(arguments, parameters: Parameters, simulated: bool, scheme):
 
 
 def _validation(way: _Way, logs: Sequence[Log], progress, warned: list[str], place: Place):
-    """Cross-validation, if there is to be some; data that are too few for it are a warning."""
+    """Returns the cross-validation, if requested; insufficient data cause a warning."""
     if not way.folds:
         return None
     task = progress.add_task("cross-validation", total=way.folds)
@@ -341,15 +346,15 @@ def _validation(way: _Way, logs: Sequence[Log], progress, warned: list[str], pla
         warned.append(f"no cross-validation: {error}")
         return None
     finally:
-        # Of parts of the logs the same is said as of the whole.
+        # Parts of the logs repeat the warnings of the complete logs.
         warned[before:] = [line for line in warned[before:] if line.startswith("no cross-validation")]
 
 
-# What comes out.
+# Output.
 
 
 def _lost(model: Model) -> dict[str, str]:
-    """Of each format that cannot hold all of the model, what is lost."""
+    """Returns, for each format that cannot express the model, a note on what is left out."""
     import tempfile
 
     found = {}
@@ -371,7 +376,7 @@ def _lost(model: Model) -> dict[str, str]:
 def _write(
     folder: Path, overwrite: bool, found: Estimate, page, lost: dict[str, str], done: Callable[[], None]
 ) -> list[Path]:
-    """All files, together."""
+    """Writes all files together."""
 
     def write(part: Path) -> list[str]:
         there = []
@@ -404,14 +409,14 @@ def _table(found: Estimate, everything: bool):
 
     for i in order:
         error = found.standard_errors[i]
-        said = f"{error:.2g}" if np.isfinite(error) else "not seen"
+        said = f"{error:.2g}" if np.isfinite(error) else "unobservable"
         table.add_row(escape(own.names[i]), f"{before[i]:.4g}", f"{found.values[i]:.4g}", said, own.units[i])
     if own.size > len(order):
         table.add_row(f"and {own.size - len(order)} more (--all lists them)", "", "", "", "")
     return table
 
 
-#: What messages of the library call arguments, and what these are here.
+#: Words of library messages, and the corresponding options.
 SPELLED = {
     "Take identify.made_physical(model)": "--make-physical changes them",
     "log.scaled(tau=1e-3) and the like change them": "--scale tau=1e-3 and the like change them",
@@ -422,7 +427,7 @@ SPELLED = {
 
 
 def _spelled(message: str) -> str:
-    """A message of the library in the words of the command line."""
+    """Returns a library message in the words of the command line."""
     message = one_line(message)
     for theirs, ours in SPELLED.items():
         message = message.replace(theirs, ours)

@@ -1,4 +1,4 @@
-"""The command `info`: what a model consists of."""
+"""The command `info`: shows the parts of a model."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .model import load
 from .report import plain_console, plain_table
 
 
-#: The roles of what is attached to a model, and what the things in each are called.
+#: The roles of attachments, and their plural names.
 ROLES = {
     "site": "sites", "shape": "shapes", "tendon": "tendons", "actuator": "actuators", "sensor": "sensors",
-    "keyframe": "keyframes", "constraint": "constraints", "force": "force elements", "contact law": "contact law",
+    "keyframe": "keyframes", "constraint": "constraints", "force": "force elements", "contact law": "contact model",
     "contact pair": "contact pairs", "contact exclusion": "contact exclusions", "softness": "softness of joints",
     "massless centers": "centers of massless bodies",
 }  # fmt: skip
 
 
 def info(arguments) -> None:
-    """Print the tree of bodies, the totals, the limits, the joints that mimic others, and with `--all` what is attached."""
+    """Prints the bodies, totals, limits, mimic joints and, with `--all`, the attachments of a model."""
     console = plain_console()
     model = load(arguments, console)
     console.print(repr(model), highlight=False, markup=False, soft_wrap=True)
@@ -57,7 +57,7 @@ def info(arguments) -> None:
     if model.nv:
         console.print(_limits(model))
     if len(topology.mimic_joints):
-        table = plain_table("Joints that mimic others")
+        table = plain_table("Mimic joints")
         for column in ("joint", "mimics", "as"):
             table.add_column(column)
         multipliers, offsets = np.asarray(model.mimic_multiplier), np.asarray(model.mimic_offset)
@@ -73,7 +73,7 @@ def info(arguments) -> None:
 
 
 def _attached(title: str, things):
-    """A row for each thing: its name, what it is, and what it is on, acts on or means."""
+    """Returns a table with a row for each attachment: its name, family, and the objects that it refers to."""
     table = plain_table(title.capitalize())
     table.add_column("name")
     table.add_column("family", style="dim")
@@ -89,7 +89,7 @@ def _listed(names: list[str], most: int = 12) -> str:
 
 
 def _limits(model: Model):
-    """A row for each degree of freedom of each joint; columns that say nothing are left out."""
+    """Returns a table with a row for each degree of freedom; columns without values are left out."""
     per_coordinate = {"lower": "lower", "upper": "upper"}
     per_dof = {
         "velocity": "velocity_limit", "effort": "effort_limit", "damping": "damping", "friction": "friction",
@@ -101,7 +101,7 @@ def _limits(model: Model):
         return bool((np.isfinite(values) & (values != 0)).any())
 
     columns = {title: name for title, name in (per_coordinate | per_dof).items() if says(name)}
-    table = plain_table("Limits and what acts along the joints")
+    table = plain_table("Limits and passive properties of joints")
     table.add_column("joint")
     table.add_column("family", style="dim")
     for title in columns:
@@ -112,7 +112,7 @@ def _limits(model: Model):
         if topology.is_mimic[body] or not size:
             continue
         family = type(model.joints[topology.kind_of[body][0]]).__name__
-        flat = topology.joint_nq[body] == size  # else coordinates and degrees of freedom have no common rows
+        flat = topology.joint_nq[body] == size  # else coordinates and degrees of freedom do not share rows
         cells = {}
         for title, name in columns.items():
             values = np.asarray(getattr(model, name))

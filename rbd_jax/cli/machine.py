@@ -1,4 +1,4 @@
-"""What the command line, which has its process for itself, makes of the machine: all its cores, and programs that are kept."""
+"""Settings for the process of the command line: all cores, and a cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ..parallel.cores import use_cores
 from ..parallel.xla import backend_in_use
 
 
-#: Whether and where compiled programs are kept, and from how many seconds of compiling on.
+#: JAX options of the compilation cache: its switch, folder, and minimum compile time in s, with the value used here.
 SWITCH = "jax_enable_compilation_cache"
 FOLDER, SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 WORTH_KEEPING = 0.2
 
-#: So many bytes of programs are kept; of more the oldest go.
+#: Maximum size of the cache, in bytes; the oldest programs are removed first.
 LARGEST = 2 * 1024**3
 
 
 def use_all_cores() -> None:
-    """Batches run on all cores, where JAX has not begun to use the CPU."""
+    """Runs batches on all cores, if JAX has not initialized the CPU yet."""
     if not backend_in_use():
         use_cores()
 
 
 def keep_programs() -> None:
-    """What is compiled is kept in the user's cache folder, and a command that is given again does not compile it again.
+    """Caches compiled programs in the user's cache folder, so that later runs of a command do not compile again.
 
-    `JAX_COMPILATION_CACHE_DIR` keeps it elsewhere; `JAX_ENABLE_COMPILATION_CACHE=false` does not keep it.
+    `JAX_COMPILATION_CACHE_DIR` sets another folder; `JAX_ENABLE_COMPILATION_CACHE=false` disables the cache.
     """
     if getattr(jax.config, FOLDER) is not None or not getattr(jax.config, SWITCH):
         return
@@ -42,13 +42,13 @@ def keep_programs() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _make_room(folder)
     except (OSError, RuntimeError):
-        return  # there is no home, or it cannot be written to
+        return  # no home directory, or no permission
     jax.config.update(FOLDER, str(folder))
     jax.config.update(SECONDS, WORTH_KEEPING)
 
 
 def _make_room(folder: Path) -> None:
-    """JAX adds to the folder and removes nothing."""
+    """Removes the oldest programs beyond the maximum size, because JAX never removes any."""
     files = sorted(
         (file.stat().st_mtime, file.stat().st_size, file.path)
         for file in os.scandir(folder)
@@ -63,7 +63,7 @@ def _make_room(folder: Path) -> None:
 
 
 def _kind_of_processor() -> str:
-    """A name for what programs are compiled for, since folders of users may be shared by machines of several kinds."""
+    """Returns a name for the processor type, since machines of several types may share a user's folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

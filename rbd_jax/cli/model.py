@@ -1,4 +1,4 @@
-"""The model that the arguments name, with what is suspicious about it."""
+"""Loads the model that the arguments name, and prints its warnings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .. import ModelError, ModelWarning, robots
 from ..robots.loading import load as load_robot
 
 
-#: What messages of the library call options, and what these are here.
+#: Words of library messages, and the corresponding options.
 SPELLED = {
     "mimic='free'": "--mimic free",
     "pass strict=False to": "omit --strict to",
@@ -19,11 +19,11 @@ SPELLED = {
 
 
 class Refused(Exception):
-    """Something that the user asked for cannot be done; the message is one line."""
+    """A request that cannot be fulfilled; the message is one line."""
 
 
 def load(arguments, console):
-    """The model, with what is suspicious about it in yellow."""
+    """Returns the model, and prints its warnings in yellow."""
     robot, options = arguments.robot, {}
     if arguments.floating_base:
         options["floating_base"] = True
@@ -43,7 +43,7 @@ def load(arguments, console):
 
 @contextlib.contextmanager
 def told(console):
-    """Within the block what is suspicious about a model is gathered, and at its end printed in yellow."""
+    """Collects model warnings within the block, and prints them in yellow at its end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModelWarning)
         yield
@@ -59,28 +59,28 @@ def told(console):
 
 
 def spelled(message: str) -> str:
-    """A message of the library in the words of the command line."""
+    """Returns a library message in the words of the command line."""
     for theirs, ours in SPELLED.items():
         message = message.replace(theirs, ours)
     return message
 
 
 def may_float(robot: str) -> bool:
-    """Whether --floating-base is for this robot."""
+    """Returns whether --floating-base applies to this robot."""
     return "floating_base" in robots.options_of(robot)
 
 
 def _not_for(robot: str, option: str) -> str:
-    """Why this robot does not take the option, and what to do instead."""
+    """Returns why the option does not apply to this robot, and the remedy."""
     said = f"{robot}: --{option.replace('_', '-')} is for URDF files"
     if option != "floating_base":
-        return f"{said}; leave it out"
+        return f"{said}; omit it"
     if robot not in robots.NAMES:
         return (
-            f"{said}. In MJCF the file itself says what floats: leave the option out, "
+            f"{said}. In MJCF the file determines what floats: omit the option, "
             "and give the root body a <freejoint/> if it has none"
         )
     topology = load_robot(robot).topology
     floats = any(size == 6 and parent < 0 for size, parent in zip(topology.joint_nv, topology.parents))
-    remedy = "it floats without" if floats else "to let a robot float, give its URDF file"
+    remedy = "it already floats" if floats else "to make a robot float, pass its URDF file"
     return f"{said}, and this is a bundled robot: {remedy}"

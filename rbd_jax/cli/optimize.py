@@ -1,6 +1,6 @@
-"""The command `optimize`: the best motion for a problem of optimal control, and a report of it that people read.
+"""The command `optimize`: solves a problem of optimal control, and writes the motion and a report.
 
-What it writes is there as a whole or not at all: see `output`. What is reached until then is saved beside it: see `resume`.
+The output folder is written atomically: see `output`. Progress is saved beside it: see `resume`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .report import error_console, plain_console, plain_table, progress_bars
 from .resume import Place, lasting, one_line
 
 
-#: What is written, in this order.
+#: The output files, in the order of writing.
 FILES = "trajectory.npz", "solution.json", "report.md", "report.html"
-#: The exit code where no solution was found.
+#: Exit code without a solution.
 UNSOLVED = 3
 
 
 def optimize(arguments) -> int:
-    """Optimize, write, and say what came out; with all digits of its numbers."""
+    """Solves the problem in double precision, writes the results, and prints a summary."""
     with jax.enable_x64(True):
         return _optimize(arguments)
 
@@ -63,7 +63,7 @@ def _optimize(arguments) -> int:
     try:
         with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options) as run:
             place.tell(quiet)
-            run.save({})  # the options: others do not go on from what is saved after them
+            run.save({})  # saves the options, so that runs with other options do not resume
             solution, history = _solved(one, solver, progress, place)
             if int(solution.code) == Code.NOT_FINITE:
                 return _told(told, "no solution", doubts_of(one.problem, solution))
@@ -86,7 +86,7 @@ def _optimize(arguments) -> int:
         raise place.refused(one_line(str(error)).removeprefix("control.solve: "), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            raise place.refused("out of memory; give the problem fewer steps", error) from error
+            raise place.refused("out of memory; reduce the number of steps of the problem", error) from error
         raise
     except OSError as error:
         raise place.refused(f"cannot write to {folder}: {error.strerror or error}", error) from error
@@ -97,7 +97,7 @@ def _optimize(arguments) -> int:
     if kept:
         say(
             told,
-            f"{folder} keeps the solution that is there: a motion that is none does not replace it",
+            f"{folder} keeps its earlier solution, because the new motion is not a solution",
             style="yellow",
         )
     if not arguments.quiet:
@@ -111,17 +111,17 @@ def say(console, text: str, **style) -> None:
 
 
 def _told(console, what: str, reasons) -> int:
-    """Why there is no solution, a line for each reason."""
+    """Prints a line for each reason, and returns the exit code without a solution."""
     for line in reasons:
         say(console, f"{what}: {line}", style="bold red")
     return UNSOLVED
 
 
-# What is done.
+# Solution.
 
 
 def solvers() -> dict[str, type[Solver]]:
-    """The solvers of the library that need no arguments, by names as the command line has them."""
+    """Returns the library's solvers without required arguments, by their command-line names."""
     found = {}
     for name, kind in vars(control).items():
         if inspect.isclass(kind) and issubclass(kind, Solver) and not inspect.isabstract(kind):
@@ -130,7 +130,7 @@ def solvers() -> dict[str, type[Solver]]:
 
 
 def _solver(arguments, one: Posed) -> Solver:
-    """The solver that was asked for, or the one of the problem."""
+    """Returns the selected solver, or that of the problem."""
     solver = one.solver if one.solver is not None else control.DDP()
     if arguments.solver is not None:
         known = solvers()
@@ -146,12 +146,12 @@ def _solver(arguments, one: Posed) -> Solver:
 
 
 def _solved(one: Posed, solver: Solver, progress, place: Place) -> tuple[Solution, np.ndarray]:
-    """The solution, and what was told on the way."""
+    """Returns the solution, and the iterations, costs and violations reported by the solver."""
     task, history = progress.add_task("compiling", total=None), []
 
     def moved(iterations: int, cost: float, violation: float) -> None:
         history.append((iterations, cost, violation))
-        said = f"cost {cost:.5g}" + (f", broken by {violation:.1e}" if violation > 0 else "")
+        said = f"cost {cost:.5g}" + (f", violation {violation:.1e}" if violation > 0 else "")
         progress.update(task, description=said, total=solver.max_iterations, completed=iterations)
 
     solution = control.solve(
@@ -162,11 +162,11 @@ def _solved(one: Posed, solver: Solver, progress, place: Place) -> tuple[Solutio
     return solution, np.reshape(np.array(history, float), (-1, 3))
 
 
-# What comes out.
+# Output.
 
 
 def _earlier_kept(folder: Path, text: Page) -> bool:
-    """Whether a solution is there already, and this is none."""
+    """Returns whether the folder has a solution and this result is not a solution."""
     if not text.doubts:
         return False
     try:
@@ -185,7 +185,7 @@ def _write(
     text: Page,
     done: Callable[[], None],
 ) -> list[Path]:
-    """All files, together."""
+    """Writes all files together."""
 
     def write(part: Path) -> tuple[str, ...]:
         np.savez_compressed(part / "trajectory.npz", **trajectory(problem, solution))
@@ -203,10 +203,10 @@ def _write(
 
 
 def trajectory(problem: Problem, solution: Solution) -> dict[str, Any]:
-    """The motion as arrays by name: a log of it, with what was decided on, its feedback and what it is called.
+    """Returns the motion as arrays by name: a log with the decision variables, feedback gains and names.
 
-    `u` (of actuators) or `tau` has a row for each time; in the last no step begins, so that it has no numbers. `step_control` is
-    what was decided on in each step.
+    `u` (of actuators) or `tau` has one row for each time; the last row is NaN, because no step begins there. `step_control`
+    has the decision variables of each step.
     """
     told = jax.vmap(problem.told)(solution.control)
     driven = {"u": told.u} if problem.told_actuators else {"tau": told.tau}
@@ -214,7 +214,7 @@ def trajectory(problem: Problem, solution: Solution) -> dict[str, Any]:
         name: getattr(solution, name)
         for name in ("t", "q", "v", "own", "control_nodes", "dt", "gains", "costates")
     }
-    # As `control` a log would have what actuators are told in it.
+    # The name `control` would mean actuator controls in a log.
     saved["step_control"] = solution.control
     saved |= {name: np.concatenate([x, np.full((1, x.shape[1]), np.nan)]) for name, x in driven.items()}
     saved = {name: np.asarray(value) for name, value in saved.items() if value is not None}
@@ -228,7 +228,7 @@ def trajectory(problem: Problem, solution: Solution) -> dict[str, Any]:
 
 
 def _summary(name: str, problem: Problem, solution: Solution, found: Appraisal) -> dict[str, Any]:
-    """What is known of the solution, but for the motion itself."""
+    """Returns the properties of the solution, without the motion."""
     optimality = found.optimality
     return {
         "problem": name,
@@ -257,7 +257,7 @@ def _summary(name: str, problem: Problem, solution: Solution, found: Appraisal) 
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it, which knows no numbers that are not finite."""
+    """Returns a value for JSON, with None in place of non-finite numbers."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -266,13 +266,13 @@ def _plain(value: Any) -> Any:
 
 
 def _table(found: Appraisal, solution: Solution):
-    """What it costs and keeps to."""
+    """Returns a table of costs and violations."""
     from rich.markup import escape
 
     table = plain_table()
-    table.add_column("cost, or requirement")
+    table.add_column("cost or requirement")
     table.add_column("value", justify="right")
-    table.add_column("broken by", justify="right")
+    table.add_column("violation", justify="right")
     for one in found.costs:
         table.add_row(escape(one.name), f"{one.value:.5g}", "")
     for one in found.requirements:

@@ -1,4 +1,4 @@
-"""The report of an optimization, for people: the motion, what it costs, what it keeps to, and whether it is a minimum."""
+"""The report of an optimization: the motion, its cost, its constraints, and whether it is a minimum."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..simulate.systems import tree_of
 from ..view import optimization as figures
 
 
-#: What may help where a search ended so.
+#: Remedies for each result code.
 REMEDIES = {
-    Code.NOT_CONVERGED: "--iterations allows more",
-    Code.STALLED: "another guess, another --solver or softer requirements may help",
-    Code.UNBOUNDED: "bounds, or a cost of what is not bounded, give it an end",
+    Code.NOT_CONVERGED: "increase --iterations",
+    Code.STALLED: "try another guess, another --solver or softer requirements",
+    Code.UNBOUNDED: "add bounds, or a cost on the unbounded quantities",
 }
 
-#: What is broken by no more than this is not told.
+#: Violations up to this size are not reported.
 SMALL = 1e-6
 
 
@@ -38,16 +38,17 @@ def page(
     history: np.ndarray,
     notes: Sequence[str],
 ) -> Page:
-    """The report.
+    """Returns the report.
 
-    - `history`: iterations, costs and violations, a row for each time that they were told.
-    - `notes`: what else to say of how it was made, a sentence each.
+    Args:
+      history: Iterations, costs and violations, one row per solver report.
+      notes: Further sentences on how the result was computed.
     """
     code, seconds = Code(int(solution.code)), float(solution.t[-1] - solution.t[0])
     solved = code == Code.CONVERGED
     doubts = doubts_of(problem, solution)
     summary = (
-        f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of "
+        f"{name}: {'a motion' if solved else 'no solution, but the last motion'} of {tree_of(problem.model).name} of "
         f"{seconds:.4g} s, in {problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} "
         "iterations."
     )
@@ -56,12 +57,12 @@ def page(
         *(
             [
                 Text(
-                    "Solved. The conditions of a minimum hold to the tolerance, and so do constraints and bounds.",
+                    "Solved. The optimality conditions, constraints and bounds hold to the tolerance.",
                     "good",
                 )
             ]
             if solved
-            else [Text("Not solved: this motion is not to be relied on.", "bad"), Items(doubts)]
+            else [Text("Not solved: do not use this motion.", "bad"), Items(doubts)]
         ),
         *_motion(problem, solution),
         *_costs(found, float(solution.cost)),
@@ -69,14 +70,14 @@ def page(
         *_curves(problem, solution, found),
         *_minimum(solution, found),
         *_search(solver, solution, history),
-        Heading("How it was made"),
+        Heading("Settings"),
         Items(_made(problem, notes)),
     ]
     return Page(f"Optimization: {name}", summary, doubts, tuple(blocks))
 
 
 def ended(solution: Solution) -> str:
-    """How the search ended, in a sentence."""
+    """Returns a sentence on how the search ended."""
     said = _with_remedy(solution, ENDED[Code(int(solution.code))])
     return f"{said[0].upper()}{said[1:]}."
 
@@ -87,7 +88,7 @@ def _with_remedy(solution: Solution, said: str) -> str:
 
 
 def doubts_of(problem: Problem, solution: Solution) -> tuple[str, ...]:
-    """Why it is no solution, each reason in words: none of one."""
+    """Returns the reasons why the result is not a solution; empty for a solution."""
     if Code(int(solution.code)) == Code.CONVERGED:
         return ()
     first, *more = explain(problem, solution, SMALL).split("\n- ")
@@ -95,10 +96,10 @@ def doubts_of(problem: Problem, solution: Solution) -> tuple[str, ...]:
 
 
 def broken(found: Appraisal) -> tuple[str, ...]:
-    """What is broken, worst first, each in words."""
+    """Returns descriptions of the violations, largest first."""
     said = found.broken(SMALL)
     if not found.missed <= SMALL:
-        said = (*said, f"steps miss the next states by up to {found.missed:.2g}")
+        said = (*said, f"steps end up to {found.missed:.2g} away from the next states")
     return said
 
 
@@ -111,22 +112,22 @@ def _motion(problem: Problem, solution: Solution) -> list[Block]:
         return []
     draw = partial(figures.motion_figure, problem, solution)
     return [
-        Heading("The motion"),
-        Picture(_drawn(draw), "The robot at some times, and the paths of its extremities."),
+        Heading("Motion"),
+        Picture(_drawn(draw), "Poses of the robot over time, and the paths of its extremities."),
     ]
 
 
 def _costs(found: Appraisal, total: float) -> list[Block]:
     if not found.costs:
-        return [Heading("What it costs"), Text("Nothing: the problem has requirements alone.")]
+        return [Heading("Cost"), Text("The problem has requirements only.")]
     share = lambda value: f"{100 * value / total:.3g} %" if total else ""
     rows = [(one.name, f"{one.value:.6g}", share(one.value)) for one in found.costs]
-    rows += [("in all", f"{total:.6g}", "")] * (len(rows) > 1)
-    return [Heading("What it costs"), Table(("cost", "value", "share"), rows, (1, 2))]
+    rows += [("total", f"{total:.6g}", "")] * (len(rows) > 1)
+    return [Heading("Cost"), Table(("cost", "value", "share"), rows, (1, 2))]
 
 
 def _kept(found: Appraisal) -> list[Block]:
-    heading = Heading("What it keeps to")
+    heading = Heading("Constraints and bounds")
     if not found.requirements:
         return [heading, Text("The problem has no constraints and no bounds.")]
     rows = [
@@ -136,13 +137,13 @@ def _kept(found: Appraisal) -> list[Block]:
     said = broken(found)
     return [
         heading,
-        Table(("requirement", "numbers", "most that one is broken", "at a bound"), rows, (1, 2, 3)),
-        *([Text("Broken:"), Items(said)] if said else []),
+        Table(("requirement", "components", "largest violation", "at a bound"), rows, (1, 2, 3)),
+        *([Text("Violated:"), Items(said)] if said else []),
     ]
 
 
 def _at_bounds(one: Requirement) -> str:
-    """How many of its numbers are at a bound; equalities always are."""
+    """Returns the number of components at a bound; equalities always are."""
     ranged = one.lower < one.upper
     if not ranged.any():
         return "all (equalities)"
@@ -151,12 +152,12 @@ def _at_bounds(one: Requirement) -> str:
 
 def _curves(problem: Problem, solution: Solution, found: Appraisal) -> list[Block]:
     said: list[Block] = []
-    dotted = "Dotted: bounds, where they are not far away."
+    dotted = "Dotted: bounds, if within range."
     for title, curves in (
         ("Positions", figures.positions(problem, solution)),
         ("Velocities", figures.velocities(problem, solution)),
         ("Controls", figures.controls(problem, solution)),
-        ("Constraints along the way", _along(found)),
+        ("Constraints along the motion", _along(found)),
     ):
         if not curves:
             continue
@@ -168,7 +169,7 @@ def _curves(problem: Problem, solution: Solution, found: Appraisal) -> list[Bloc
 
 
 def _along(found: Appraisal) -> list[figures.Curve]:
-    """Constraints that hold at more than a few knots, over time."""
+    """Returns constraints that hold at more than a few knots, over time."""
     curves = []
     for one in found.requirements:
         if one.name.startswith("constraints") and len(one.at) > 3:
@@ -187,32 +188,34 @@ def _along(found: Appraisal) -> list[figures.Curve]:
 
 
 def _minimum(solution: Solution, found: Appraisal) -> list[Block]:
-    heading, at = Heading("Whether it is a minimum"), found.optimality
+    heading, at = Heading("Optimality"), found.optimality
     off = float(solution.stationarity)
-    own = f"By the solver's own measure a derivative of the Lagrangian is off zero by {off:.2g} at most."
+    own = f"By the solver's own measure, the derivatives of the Lagrangian differ from zero by at most {off:.2g}."
     if at is None:
         return [
             heading,
-            Text(f"{own} The states do not follow from the controls step by step, so no more is said here."),
+            Text(
+                f"{own} The states do not follow from the controls step by step, so there is no further analysis."
+            ),
         ]
     first = (
-        f"To first order: with the multipliers that fit best, of the {at.acting} constraints and bounds that act, the slope of "
-        f"the cost by a control is {at.gradient:.2g} at most"
+        f"First order: with the best-fitting multipliers of the {at.acting} active constraints and bounds, the gradient of "
+        f"the cost in the controls is at most {at.gradient:.2g}"
         + (
-            f"; by second order there is {at.gain:.2g} left to gain, of a cost of {float(solution.cost):.4g}."
+            f"; to second order the cost can still decrease by {at.gain:.2g}, from {float(solution.cost):.4g}."
             if np.isfinite(at.gain)
             else "."
         )
     )
     if at.curvature is None:
-        second = "To second order: what acts leaves nothing to change."
+        second = "Second order: the active constraints leave no free direction."
     else:
         least, most = at.curvature
-        flat = "flat in some direction, as far as can be told"
-        what = "a strict minimum near by" if at.minimum else flat if abs(least) <= at.flat else "no minimum"
+        flat = "flat in some direction, within the accuracy"
+        what = "a strict local minimum" if at.minimum else flat if abs(least) <= at.flat else "not a minimum"
         second = (
-            "To second order: along all changes of the controls that keep to what acts, the curvature of the Lagrangian is "
-            f"between {least:.3g} and {most:.3g}: {what}."
+            "Second order: along all changes of the controls that satisfy the active constraints, the curvature of the "
+            f"Lagrangian is between {least:.3g} and {most:.3g}: {what}."
         )
     return [heading, Items((own, first, second))]
 
@@ -220,10 +223,10 @@ def _minimum(solution: Solution, found: Appraisal) -> list[Block]:
 def _search(solver: Solver, solution: Solution, history: np.ndarray) -> list[Block]:
     made = f"{int(solution.iterations)} iterations of at most {solver.max_iterations}"
     said = f"{type(solver).__name__}, {made}. {ended(solution)}"
-    blocks: list[Block] = [Heading("The search"), Text(said)]
+    blocks: list[Block] = [Heading("Search"), Text(said)]
     if len(history) > 1:
         draw = partial(figures.search_figure, *history.T)
-        blocks.append(Picture(_drawn(draw), "The cost, and what was broken, by iteration."))
+        blocks.append(Picture(_drawn(draw), "Cost and violation by iteration."))
     return blocks
 
 

@@ -1,6 +1,6 @@
-"""Where a command writes its results: looked at before the work begins, and there as a whole or not at all.
+"""Output folders of commands, checked before the work begins and written atomically.
 
-A command has a folder of its own, or adds its files to one that is shared with others.
+A command has a folder of its own, or adds its files to a shared folder.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from .._core.interrupts import clearing_up
 from .model import Refused
 
 
-#: What is written to, and what is about to be replaced by it, end so.
+#: Suffixes of the folder that is being written, and of the folder that it is about to replace.
 PART, OLD = ".part", ".old"
 
 
 def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwrite: bool) -> Path:
-    """Where to write: `wanted`, or runs/NAME. Refused if it cannot be, or if something would be lost.
+    """Returns the folder to write: `wanted`, or runs/NAME. Refuses it if it is not writable or has other files.
 
-    - `files`: the names of what may be written: what an earlier run left there is replaced with `overwrite` only.
+    Args:
+      wanted: The folder of the option `--out`, or None.
+      name: NAME in the default folder runs/NAME.
+      files: The names of the files that may be written.
+      overwrite: If True, files of an earlier run may be replaced.
     """
     wanted = Path("runs") / name if wanted is None else wanted
     try:
@@ -34,7 +38,7 @@ def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwri
         _restore(folder)
         if folder == Path.cwd() or folder in Path.cwd().parents:
             raise Refused(
-                f"cannot write to {wanted}: it is the current folder, or one around it; name another --out"
+                f"cannot write to {wanted}: it is the current folder or contains it; choose another --out"
             )
         if folder.exists() and not folder.is_dir():
             raise Refused(f"cannot write to {wanted}: it is a file; choose another --out")
@@ -43,11 +47,11 @@ def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwri
         if others:
             raise Refused(
                 f"{wanted} has other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''}), which would be "
-                "lost; choose "
+                "deleted; choose "
                 "another --out"
             )
         if there and not overwrite:
-            raise Refused(f"{wanted} is there already; choose another --out, or replace it by --overwrite")
+            raise Refused(f"{wanted} exists already; choose another --out, or replace it with --overwrite")
         folder.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(folder.parent, os.W_OK):
             raise PermissionError(None, "Permission denied")
@@ -58,7 +62,7 @@ def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwri
 
 
 def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequence[str]]) -> list[Path]:
-    """What `write` has written to the folder that it is given, and names, under `folder`, which gets that all at once."""
+    """Calls `write` with a temporary folder, then renames that to `folder`. Returns the paths of the files that `write` names."""
     part = _new_part(folder.parent, f".{folder.name}.")
     old = part.with_suffix(OLD)
 
@@ -73,7 +77,7 @@ def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequ
             if folder.exists() and any(folder.iterdir()):
                 if not overwrite:
                     raise Refused(
-                        f"{folder} is there by now; choose another --out, or replace it by --overwrite"
+                        f"{folder} exists by now; choose another --out, or replace it with --overwrite"
                     )
                 os.replace(folder, old)
                 try:
@@ -90,9 +94,13 @@ def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequ
 
 
 def shared_folder(wanted: Path | None, name: str, files: Sequence[str], overwrite: bool) -> Path:
-    """Where to write, which may have other files: `wanted`, or runs/NAME, made and tried. Refused if it cannot be.
+    """Returns the folder to write, which may have other files: `wanted`, or runs/NAME. Creates it and checks access.
 
-    - `files`: the names of what may be written: what an earlier run left there is replaced with `overwrite` only.
+    Args:
+      wanted: The folder of the option `--out`, or None.
+      name: NAME in the default folder runs/NAME.
+      files: The names of the files that may be written.
+      overwrite: If True, files of an earlier run may be replaced.
     """
     folder = Path("runs") / name if wanted is None else wanted
     try:
@@ -105,16 +113,16 @@ def shared_folder(wanted: Path | None, name: str, files: Sequence[str], overwrit
         raise Refused(f"cannot write to {folder}: {reason}; choose another --out") from error
     if there and not overwrite:
         raise Refused(
-            f"{folder} has {', '.join(there)} already; choose another --out, or replace them by --overwrite"
+            f"{folder} has {', '.join(there)} already; choose another --out, or replace them with --overwrite"
         )
     return folder
 
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """A folder that others share, while this process is at work in it: another run into it is refused.
+    """Locks a shared folder within the block; another run into that folder is refused.
 
-    The lock is on the folder itself, and goes with the process. Where there are none it is not waited for.
+    The lock is on the folder itself, and ends with the process. Systems without such locks skip it.
     """
     try:
         import fcntl
@@ -128,7 +136,7 @@ def claimed(folder: Path) -> Iterator[None]:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Refused(
-                    f"another run is at work in {folder}; wait for its end, or choose another --out"
+                    f"another run is writing to {folder}; wait until it ends, or choose another --out"
                 ) from None
         yield
     finally:
@@ -136,9 +144,9 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], Sequence[str]]) -> list[Path]:
-    """What `write` has written to the folder that it is given, and names, in `folder`, which gets it when all is there.
+    """Calls `write` with a temporary folder, then moves the files that it names to `folder` and returns their paths.
 
-    - `files`: those of which earlier ones go then, whether there are new ones or not.
+    Earlier files among `files` are removed, even without a replacement.
     """
     part = _new_part(folder, ".")
 
@@ -161,15 +169,17 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
 
 
 def _new_part(where: Path, prefix: str) -> Path:
-    """A folder for this process to write to, which is not there yet. What processes of this machine have left that were killed
-    while they wrote is removed."""
+    """Returns the path of a new folder for this process.
+
+    Removes the folders of processes of this machine that were killed while writing.
+    """
     for path in _left(where, prefix, PART):
         shutil.rmtree(path, ignore_errors=True)
     return where / f"{prefix}{os.getpid()}.{platform.node()}{PART}"
 
 
 def _restore(folder: Path) -> None:
-    """An earlier result, if a process was killed when it had given that up and not yet put its own in the place."""
+    """Restores an earlier result if a process was killed after moving it away and before moving its own result in place."""
     for old in _left(folder.parent, f".{folder.name}.", OLD):
         if folder.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -178,7 +188,7 @@ def _restore(folder: Path) -> None:
 
 
 def _left(where: Path, prefix: str, suffix: str) -> list[Path]:
-    """What processes of this machine have left that are no more."""
+    """Returns the folders that ended processes of this machine left behind."""
     ending = f".{platform.node()}{suffix}"
     found = []
     for path in where.glob(f"{glob.escape(prefix)}*{glob.escape(ending)}"):
@@ -189,18 +199,18 @@ def _left(where: Path, prefix: str, suffix: str) -> list[Path]:
 
 
 def _has_ended(process: int) -> bool:
-    if os.name != "posix":  # where asking is a signal of its own
+    if os.name != "posix":  # elsewhere this signal would end the process
         return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # it is somebody else's
+    except PermissionError:  # the process of another user
         return False
     return False
 
 
 def _brought_to_disk(folder: Path, names: Sequence[str]) -> None:
-    """Files of a folder, before others are given up for them."""
+    """Writes the files of a folder to disk, before other files are replaced by them."""
     for name in names:
         brought_to_disk(folder / name)

@@ -1,4 +1,4 @@
-"""A problem of optimal control as a user has it: a bundled one by its name, or a file of Python that defines one."""
+"""Loads a problem of optimal control: a bundled one by its name, or one defined by a Python file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..control.problems import Posed
 from .python_file import defined
 
 
-#: What a file defines, and what each is to be.
+#: The names that a file may define, with their types and descriptions.
 WANTED = {
     "problem": (Problem, "an rbd.control.Problem"),
     "solver": (Solver, "a solver, such as rbd.control.DDP()"),
@@ -16,7 +16,7 @@ WANTED = {
 
 
 def posed(name: str, console) -> Posed:
-    """The problem of that name or file, with what is suspicious about its model in yellow."""
+    """Returns the problem of that name or file, and prints warnings of its model in yellow."""
     if name in problems.NAMES:
         return problems.load(name)
     return Posed(**defined(name, "problem", problems.NAMES, WANTED, console))

@@ -1,6 +1,6 @@
-"""A file of Python that defines what a command works on.
+"""Loads a Python file that defines the problem of a command.
 
-What goes wrong in such a file, when it is read or when what it has defined is asked later on, is told in one line with the place.
+Errors in such a file, at import or when its functions are called later, are reported in one line with their location.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from typing import Any
 from .model import Refused, told
 
 
-#: What a file may define, by name: of what kind it is, and that in words.
+#: The names that a file may define, with their types and descriptions.
 Wanted = Mapping[str, tuple[type | tuple[type, ...], str]]
 
 
 def defined(name: str, what: str, bundled: tuple[str, ...], wanted: Wanted, console) -> dict[str, Any]:
-    """What the file of that name defines, or its functions return; None for what it does not define.
+    """Returns the values that a file defines, or that its functions return; None for missing ones.
 
-    - `what`: what it is to have, for messages; `bundled` are names that would have done as well.
-    - `wanted`: what may be in it. The first of them has to be.
-    - `console`: where to tell what is suspicious about models in it.
+    Args:
+      name: The path of the file.
+      what: The kind of definition, for messages.
+      bundled: Names of bundled alternatives, for messages.
+      wanted: The names that the file may define. The first one is required.
+      console: Where to print warnings of models in the file.
     """
     path = Path(name)
     if path.suffix != ".py":
         raise Refused(
-            f"there is no {what} {name!r}; give the path of a .py file, or one of {', '.join(bundled)}"
+            f"there is no {what} {name!r}; pass the path of a .py file, or one of {', '.join(bundled)}"
         )
     if not path.is_file():
         raise Refused(f"{name}: there is no such file")
@@ -39,12 +42,14 @@ def defined(name: str, what: str, bundled: tuple[str, ...], wanted: Wanted, cons
         found = {one: _given(path, one, getattr(module, one, None), *kind) for one, kind in wanted.items()}
     (first, (_, words)), *_ = wanted.items()
     if found[first] is None:
-        raise Refused(f"{path}: it defines no `{first}`: it is {words}, or a function that returns one")
+        raise Refused(
+            f"{path}: it does not define `{first}`, which must be {words}, or a function that returns one"
+        )
     return found
 
 
 def _run(path: Path):
-    """The file as a module, which classes in it can be found in; under a name that no other module has."""
+    """Imports the file as a module with a unique name, so that classes in it can be found."""
     spec = importlib.util.spec_from_file_location(f"file {path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -55,7 +60,7 @@ def _run(path: Path):
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[None]:
-    """Within the block what lies beside the file can be imported, as by `python FILE`."""
+    """Makes modules in the folder of the file importable within the block, as `python FILE` does."""
     sys.path.insert(0, str(path.resolve().parent))
     try:
         yield
@@ -64,19 +69,19 @@ def _beside(path: Path) -> Iterator[None]:
 
 
 def _given(path: Path, name: str, value: Any, kind: type | tuple[type, ...], what: str) -> Any:
-    """What the file defines under a name, or what its function of that name returns."""
+    """Returns the value that the file defines under a name, or the result of its function of that name."""
     if callable(value) and not isinstance(value, kind):
         value = value()
     if value is not None and not isinstance(value, kind):
         raise Refused(
-            f"{path}: {name} is a {type(value).__name__}; it is {what}, or a function that returns one"
+            f"{path}: {name} is a {type(value).__name__}; it must be {what}, or a function that returns one"
         )
     return value
 
 
 @contextlib.contextmanager
 def explained(path: Path | None) -> Iterator[None]:
-    """Within the block errors of a file, and refusals of what it has defined, become one line that names the place in it."""
+    """Turns errors of a file, and errors about its definitions, into one line with the location in the file."""
     try:
         yield
     except (Refused, MemoryError):
@@ -87,7 +92,7 @@ def explained(path: Path | None) -> Iterator[None]:
         line = None if path is None else _line(path, error)
         if path is None or (line is None and not isinstance(error, TypeError)):
             raise
-        # Those of JAX go on for a page; what is wrong is in the first paragraph.
+        # Messages of JAX are long; the first paragraph names the fault.
         text = " ".join(str(error).split("\n\n")[0].split()) or "no message"
         place = path if line is None else f"{path}:{line}"
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
@@ -95,7 +100,7 @@ def explained(path: Path | None) -> Iterator[None]:
 
 
 def _line(path: Path, error: BaseException) -> int | None:
-    """Where in the file an error comes from: the innermost of its lines that were at work."""
+    """Returns the innermost line of the file in the traceback of an error, or None."""
     found = None
     for frame in traceback.extract_tb(error.__traceback__):
         if Path(frame.filename).resolve() == path.resolve():

@@ -1,4 +1,4 @@
-"""What the commands print: tables, and what became of a simulation."""
+"""Output of the commands: tables, progress bars, and the report of a simulation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .energy import GAIN, energies, falls_freely, loses
 
 
 def plain_console(quiet: bool = False):
-    """Where to print. What colours text takes time to import, so it is imported when something is printed."""
+    """Returns a console. Imports rich only when needed, because the import takes time."""
     from rich.console import Console
 
     return Console(soft_wrap=False, quiet=quiet)
@@ -34,9 +34,9 @@ def plain_table(title: str | None = None, header: bool = True):
 
 @dataclass(frozen=True)
 class Run:
-    """A batch simulated: what came of it, the seconds it took, and how many samples were repeated in how many substeps each.
+    """A simulated batch: its trajectory, times in s, and the number of repeated samples with their substeps.
 
-    - `resumed`: whether some of it was simulated before, so that the time tells nothing of how fast it is.
+    - `resumed`: whether a part was simulated in an earlier run, so that the time is no measure of speed.
     """
 
     path: Trajectory
@@ -47,7 +47,7 @@ class Run:
 
 
 def report(model: Model, scheme: Scheme, dt: float, steps: int, limits: str | None, run: Run):
-    """A table of what was simulated, how fast, and how well."""
+    """Returns a table of what was simulated, the speed, and the quality."""
     path = run.path
     batch, (change, risen) = len(path.q), energies(model, path)
     table = plain_table(header=False)
@@ -71,19 +71,23 @@ def report(model: Model, scheme: Scheme, dt: float, steps: int, limits: str | No
     note = f"{place}, {jax.device_count()} device(s), {model.dtype}"
     row("simulating", f"{run.simulating:.3g} s", note)
     if not run.resumed:
-        row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
+        row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs per step")
         row("real-time factor", f"{rate * dt:,.4g}", "all samples together")
         row("", f"{rate * dt / batch:,.4g}", "each sample")
     if limits:
         row("joint limits", "", limits)
     _energy_rows(row, model, change, risen, scheme)
     if path.opening is not None:
-        row("loops open by", _share(np.max(np.asarray(path.opening))), "at most, of the reach, or rad")
+        row(
+            "loops open by",
+            _share(np.max(np.asarray(path.opening))),
+            "at most, relative to the reach, or in rad",
+        )
     codes, numbers = np.asarray(path.code), np.asarray(path.failed_step)
     row("completed", str(np.sum(codes == Result.SUCCESS)), "" if codes.any() else "every sample, every step")
     for code in map(Result, np.unique(codes[codes != Result.SUCCESS])):
         when = dt * np.median(numbers[codes == code])
-        note = f"half of them by {when:.3g} s: {code.message}"
+        note = f"half of them before {when:.3g} s: {code.message}"
         row(code.title, str(np.sum(codes == code)), note, style="bold red")
     return table
 
@@ -93,21 +97,21 @@ def _energy_rows(row, model: Model, change: np.ndarray, risen: np.ndarray, schem
     if not known.any():
         return
     of = "" if known.all() else f" of {known.sum()} samples"
-    place = " about the centre of mass" if falls_freely(model) else ""
+    place = " about the center of mass" if falls_freely(model) else ""
     note = f"median{of}, relative to the energy in motion{place}"
     change, risen = change[known], risen[known]
     if model.topology.rheonomic:
-        row("energy change", _share(np.median(change)), f"{note}; joints that are led do work")
+        row("energy change", _share(np.median(change)), f"{note}; kinematically driven joints do work")
         return
     if loses(model):
         lost = np.maximum(-change, 0)
         row("energy dissipated", _share(np.median(lost)), note)
         row("", _share(np.max(lost)), "largest")
     else:
-        row("energy error", _share(np.median(np.abs(change))), f"{note}; nothing dissipates")
+        row("energy error", _share(np.median(np.abs(change))), f"{note}; the model has no dissipation")
         row("", _share(np.max(np.abs(change))), "largest")
-    if np.max(risen) > GAIN and contact_law(model) is None:  # which takes energy and gives it back
-        remedy = "take a smaller --dt" + ("" if loses(model) else " or --scheme runge-kutta-4")
+    if np.max(risen) > GAIN and contact_law(model) is None:  # compliant contact stores and returns energy
+        remedy = "use a smaller --dt" + ("" if loses(model) else " or --scheme runge-kutta-4")
         note = f"by {np.sum(risen > GAIN)} samples, at most: an error of {type(scheme).__name__}, {remedy}"
         row("energy gained", _share(np.max(risen)), note, style="bold yellow")
 
@@ -117,7 +121,7 @@ def _share(value) -> str:
 
 
 def error_console(quiet: bool = False):
-    """For what is told beside the results, and while they are made."""
+    """Returns a console on stderr, for warnings and progress."""
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=False, quiet=quiet)
@@ -125,7 +129,7 @@ def error_console(quiet: bool = False):
 
 @contextlib.contextmanager
 def progress_bars(console, quiet: bool = False):
-    """Bars of what is done. An interrupt shows the cursor again, which they hide, and leaves their line."""
+    """Shows progress bars within the block. An interrupt restores the cursor and ends the line."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -1,8 +1,8 @@
-"""Where a run saves what it has reached: a folder of its own, from which `--resume` goes on.
+"""The checkpoint folder of a run, from which `--resume` continues.
 
-It is beside the folder of the results, or within if others write there, too. Each search has a file there (of an identification
-the whole one, and those of cross-validation), and `run.ckpt` has the options and what was told of the logs until then. The
-folder is there while the command is at work, and after it has been killed. While a process has it, it is locked.
+It is beside the output folder, or inside it if other files may be there. Each search has a file in it (for an identification
+the complete one, and those of the cross-validation). `run.ckpt` has the options and the log warnings so far. The folder
+exists while the command runs, and after the command was killed. It is locked while a process uses it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ..checkpoints import Checkpoint, CheckpointError, Run, differences, fingerp
 from .model import Refused
 
 
-#: The file with the options; the others are of estimates.
+#: The file with the options. All other files are checkpoints of searches.
 OPTIONS = "run.ckpt"
-#: What is in such a folder: checkpoints, their locks, and what is left of one that was being written.
+#: Files in such a folder: checkpoints, their locks, and incomplete checkpoints.
 OURS = re.compile(r"[\w-]+\.ckpt|\.[\w-]+\.ckpt\.lock|\.[\w-]+\.\d+\.part\.ckpt")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of checkpoints.
+    """A checkpoint folder.
 
     - `owner`: the command, for messages.
-    - `every`: how long from one save to the next, in s; infinite for a run that is not saved.
-    - `resume`: whether to go on from what is there.
+    - `every`: interval between saves, in s; infinite for a run that is not saved.
+    - `resume`: whether to continue from saved progress.
     """
 
     owner: str
@@ -44,12 +44,12 @@ class Place:
 
     @staticmethod
     def beside(owner: str, results: Path, every: float, resume: bool) -> Place:
-        """That of a run which writes its results to a folder; refused if there is something that is not asked for."""
+        """Returns the folder beside the output folder; refuses unexpected content."""
         return Place._of(owner, results.with_name(f"{results.name}.checkpoint"), every, resume)
 
     @staticmethod
     def within(owner: str, results: Path, every: float, resume: bool) -> Place:
-        """The same where the folder has files of others, too."""
+        """Returns the folder inside an output folder that may have other files."""
         return Place._of(owner, results / f"{owner.split()[-1]}.checkpoint", every, resume)
 
     @staticmethod
@@ -57,7 +57,7 @@ class Place:
         place = Place(owner, folder, every, resume)
         if resume and not place.saves:
             raise Refused(
-                "--resume goes on from what is saved, and with --checkpoint-every never nothing is; leave out one of them"
+                "--resume requires saved progress, which --checkpoint-every never disables; leave out one of them"
             )
         place.look()
         return place
@@ -68,12 +68,12 @@ class Place:
         if others or (self.folder.exists() and not self.folder.is_dir()):
             what = f"has other files ({', '.join(others[:3])})" if others else "is a file"
             raise Refused(
-                f"{self.folder} {what}, and is where this run would save what it has reached; choose another --out"
+                f"{self.folder} {what}, but this run saves its progress there; choose another --out"
             )
         if self.reached and not self.resume:
             raise Refused(
-                f"{self.folder} has what an earlier run had reached; --resume goes on from it, and without that folder the run "
-                "begins anew"
+                f"{self.folder} has the progress of an earlier run; continue it with --resume, or remove that folder to start "
+                "again"
             )
 
     @property
@@ -82,34 +82,37 @@ class Place:
 
     @property
     def reached(self) -> bool:
-        """Whether something of an estimate was saved."""
+        """True if the progress of a search was saved."""
         return any(path.name != OPTIONS for path in self.folder.glob("*.ckpt"))
 
     def tell(self, console) -> None:
-        """Where a run that is resumed goes on from."""
+        """Prints where a resumed run continues from."""
         if self.resume:
             went = (
-                f"going on from {self.folder}" if self.reached else "nothing was saved; this is the beginning"
+                f"continuing from {self.folder}"
+                if self.reached
+                else "no progress was saved; starting from the beginning"
             )
             console.print(went, highlight=False, markup=False)
 
     def refused(self, message: str, error: BaseException) -> Refused:
-        """With what is left of the run, if something is."""
+        """Returns the error, with the location of saved progress if there is any."""
         kept = self.saves and self.reached and not isinstance(error, CheckpointError)
-        return Refused(f"{message}. What was reached is in {self.folder} for --resume" if kept else message)
+        return Refused(f"{message}. The progress is saved in {self.folder} for --resume" if kept else message)
 
     def file(self, name: str) -> Checkpoint | None:
-        """For one estimate."""
+        """Returns the checkpoint of one search, or None without saving."""
         return Checkpoint(self.folder / f"{name}.ckpt", self.every) if self.saves else None
 
     @contextlib.contextmanager
     def kept(self, options: Mapping[str, Any]) -> Iterator[Run]:
-        """Within the block checkpoints may be saved; the folder is removed when it has ended well.
+        """Allows saving of checkpoints within the block; removes the folder at a successful end.
 
-        - `options`: what the run was asked for; others than those of what is there are refused.
+        If the block fails, the checkpoints stay. They are removed only if the run fails at once, because they would prevent
+        a run with other data or options.
 
-        If it fails, what was saved stays. Only what a run that fails at once has saved is of no use: with other data or
-        options it would be in their way.
+        Args:
+          options: The options of the run. A resumed run must have the same options.
         """
         if not self.saves:
             yield Run(self.owner, None, {})
@@ -121,11 +124,11 @@ class Place:
             try:
                 stack.enter_context(locked(self.owner, file.path))
             except CheckpointError:
-                with contextlib.suppress(OSError):  # which another one has, or it is empty
+                with contextlib.suppress(OSError):  # another process may use the folder
                     self.folder.rmdir()
                 raise
             stack.enter_context(clearing_up(self._interrupted))
-            self.look()  # again, since now nobody else writes there
+            self.look()  # again, because now the folder is locked
             goes_on = self.reached
             saved = file.read() if goes_on else None
             run = Run(self.owner, file, fingerprint(**options), None if saved is None else saved.values)
@@ -145,31 +148,31 @@ class Place:
 
     def _interrupted(self) -> str:
         if self.reached:
-            return f"the same command with --resume goes on from {self.folder}"
+            return f"run the same command with --resume to continue from {self.folder}"
         self._remove()
-        return "there is nothing to go on from"
+        return "no progress was saved"
 
 
 def lasting(words: Sequence[str]) -> list[str]:
-    """The words of a command without --resume, however short it was given: with it and without, the result is the same."""
+    """Returns the words of a command without --resume and its abbreviations, which do not change the result."""
     return [word for word in words if not (len(word) > len("--r") and "--resume".startswith(word))]
 
 
-#: What messages about checkpoints call arguments, and what these are here.
+#: Words of checkpoint messages, and the corresponding options.
 SPELLED = {
-    "Run the same again, or give this one a file of its own; if the old one is of no use any more, remove it": (
-        "Run the same again, or choose another --out; if what was saved is of no use any more, remove its folder"
+    "Run the same again, or give this one another file; if the old file is no longer needed, remove it": (
+        "Run the same again, or choose another --out; if the saved progress is no longer needed, remove its folder"
     ),
-    "wait for its end, or give this one a file of its own": "wait for its end, or choose another --out",
+    "wait for its end, or give this run another file": "wait until it ends, or choose another --out",
     "checkpoints need a system with flock, such as Linux or macOS": (
-        "checkpoints need a system with flock, such as Linux or macOS; take --checkpoint-every never"
+        "checkpoints need a system with flock, such as Linux or macOS; pass --checkpoint-every never"
     ),
-    "give a place on another one": "choose an --out on another one, or take --checkpoint-every never",
+    "give a path on another one": "choose an --out on another one, or pass --checkpoint-every never",
 }
 
 
 def one_line(message: str) -> str:
-    """A message about a run in one line, in the words of the command line."""
+    """Returns a message about a run in one line, in the words of the command line."""
     message = message.replace(":\n  ", ": ").replace("\n  ", "; ").replace("\n", ". ")
     for theirs, ours in SPELLED.items():
         message = message.replace(theirs, ours)

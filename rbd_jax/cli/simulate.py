@@ -1,4 +1,4 @@
-"""The command `simulate`: many samples of a robot without controls, a file of their states, a picture, a page and a film."""
+"""The command `simulate`: simulates samples of a robot without controls, and writes states, a picture, a page and a film."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .report import Run, error_console, plain_console, progress_bars, report
 from .resume import Place, one_line
 
 
-#: The exit code where samples came to no end, or to one that is doubtful.
+#: Exit code if samples are incomplete or unreliable.
 DOUBTFUL = 3
 
-#: What is written, the page and the films only where they are asked for.
+#: The output files. The page and the films are optional.
 STATES, PICTURE, PAGE, FILMS = (
     "trajectory.npz",
     "trajectory.png",
@@ -45,30 +45,30 @@ STATES, PICTURE, PAGE, FILMS = (
 )
 FILES = STATES, PICTURE, PAGE, *FILMS.values()
 
-#: Of so many samples the page plays the one that is chosen.
+#: Number of samples in the page.
 PLAYED = 16
 
-#: The time step where neither the command nor the robot's file says one.
+#: Time step if neither the command nor the robot's file has one, in s.
 STEP = 0.005
 
-#: At most so many states of a sample are kept, and at most so many numbers of all samples together.
+#: Maximum number of saved states per sample, and of saved numbers of all samples.
 FRAMES, NUMBERS = 100, 64_000_000
 
-#: The stops at the limits of joints that turn and of joints that slide: stiffness and damping (Nm/rad, Nms/rad, or N/m, Ns/m),
-#: and over what depth they come in.
+#: Soft limits of revolute and prismatic joints: stiffness and damping (Nm/rad, Nms/rad, or N/m, Ns/m), and the depth over
+#: which they become active.
 STOPS = {joints.Revolute: (1e4, 1e2, 1e-2), joints.Prismatic: (1e5, 1e3, 1e-3)}
 
-#: Into so many steps are those of samples divided that failed or gained energy, one after the other.
+#: Numbers of substeps for samples that failed or gained energy, tried in this order.
 SHORTER = (8, 64)
 
-#: How the samples start: the neutral configuration moved by normal deviates of this size in every degree of freedom (and back
-#: into the joint limits), and velocities that are normal deviates of that size (rad or m, rad/s or m/s).
+#: Standard deviations of initial states: of the displacement from the neutral configuration in each degree of freedom
+#: (clipped to the joint limits), and of the velocity (rad or m, rad/s or m/s).
 SPREAD, SPEED = 0.2, 0.5
 
 
 def simulate(arguments) -> int:
-    """Simulate, write `trajectory.npz`, `trajectory.png`, a page and a film, and report."""
-    if arguments.dt is not None:  # what is wrong is told before anything takes long
+    """Simulates, writes the states, the picture, and optionally a page and a film, and prints a report."""
+    if arguments.dt is not None:  # report invalid steps before slow work
         _steps(arguments.seconds, arguments.dt)
     scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
     if arguments.video == "mp4":
@@ -91,7 +91,7 @@ def simulate(arguments) -> int:
     if note := xla_note():
         console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
     if abs(steps * dt - arguments.seconds) > 1e-6 * arguments.seconds:
-        told = f"{arguments.seconds:g} s are not a whole number of steps of {dt:g} s; simulated are {steps}, {steps * dt:.6g} s"
+        told = f"{arguments.seconds:g} s is not a multiple of the time step {dt:g} s; simulating {steps}, {steps * dt:.6g} s"
         console.print(told, highlight=False, markup=False, soft_wrap=True)
     options = {"model": model, "scheme": scheme, "dt": dt, "steps": steps}
     options |= {"--batch": arguments.batch, "--seed": arguments.seed}
@@ -102,7 +102,7 @@ def simulate(arguments) -> int:
             place.kept(options) as saved,
         ):
             place.tell(console)
-            saved.save({})  # the options: others do not go on from what is saved after them
+            saved.save({})  # saves the options, so that runs with other options do not resume
             run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress, place)
             write = lambda part: _write(part, model, run.path, dt, arguments, progress)
             written = added_together(folder, FILES, write)
@@ -110,7 +110,7 @@ def simulate(arguments) -> int:
         raise place.refused(one_line(str(error)), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            said = f"out of memory with --batch {arguments.batch}; try a smaller one"
+            said = f"out of memory with --batch {arguments.batch}; use a smaller one"
             raise place.refused(said, error) from error
         raise
     except OSError as error:
@@ -121,18 +121,16 @@ def simulate(arguments) -> int:
         console.print(f"wrote {file} ({size:.2g} MB)", highlight=False, markup=False, soft_wrap=True)
     doubtful = int(np.count_nonzero(run.path.code))
     if doubtful:
-        told = (
-            f"{doubtful} of {arguments.batch} samples are not to be trusted: see what the table says of them"
-        )
+        told = f"{doubtful} of {arguments.batch} samples are unreliable: see the table"
         error_console().print(told, style="bold red", highlight=False, markup=False, soft_wrap=True)
     return DOUBTFUL if doubtful else 0
 
 
-# Before.
+# Preparation.
 
 
 def _steps(seconds: float, dt: float) -> int:
-    """How many steps of `dt` make up the time."""
+    """Returns the number of steps of `dt` in the simulated time."""
     if seconds < dt:
         raise Refused(f"--seconds {seconds:g} is less than one time step, --dt {dt:g}")
     number = seconds / dt
@@ -142,13 +140,13 @@ def _steps(seconds: float, dt: float) -> int:
         or np.asarray(dt, jnp.result_type(float)) < jnp.finfo(float).tiny
     ):
         raise Refused(
-            f"--dt {dt:g} makes {number:.3g} steps, which is more than can be told apart; take a larger one"
+            f"--dt {dt:g} makes {number:.3g} steps, which exceeds the numerical precision; use a larger one"
         )
     return max(1, round(number))
 
 
 def _scheme(name: str) -> Scheme:
-    """The scheme of that name: any of `rbd_jax` that needs no parameters."""
+    """Returns the scheme of that name: any scheme of `rbd_jax` without required parameters."""
 
     def dashed(words: str) -> str:
         return re.sub("(?<=[a-z])(?=[A-Z0-9])", "-", words).lower()
@@ -169,13 +167,13 @@ def _scheme(name: str) -> Scheme:
 
 
 def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str | None]:
-    """The model with soft stops at the limits of its joints, and what to say of them."""
+    """Returns the model with soft joint limits, and a description of them or None."""
     topology = model.topology
     limited = np.isfinite(np.asarray(model.lower)) | np.isfinite(np.asarray(model.upper))
     stopped = {family: [] for family in STOPS}
     for body, name in enumerate(model.joint_names):
         family = type(model.joints[topology.kind_of[body][0]])
-        # A mimic joint has no coordinate of its own: its limits are stopped where its leader is.
+        # A mimic joint has no coordinate of its own; the limit applies to its leader.
         if family in STOPS and not topology.is_mimic[body] and limited[model.q_slice(name)].any():
             stopped[family].append(name)
     count = sum(map(len, stopped.values()))
@@ -183,22 +181,22 @@ def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str
         return model, None
     law = contact_law(model)
     if law is not None and law.limits:
-        return model, "stops of the contact law"
+        return model, "limits of the contact model"
     if left_out:
         return model, "not enforced (--no-limits)"
     if not scheme.stiff:
-        return model, f"not enforced: stops are too stiff for {type(scheme).__name__}"
+        return model, f"not enforced: soft limits are too stiff for {type(scheme).__name__}"
     stops = [forces.JointLimit(*STOPS[family], joints=names) for family, names in stopped.items() if names]
-    return add_forces(model, *stops), f"soft stops at {count} joint{'s' * (count > 1)}"
+    return add_forces(model, *stops), f"soft limits at {count} joint{'s' * (count > 1)}"
 
 
-# Meanwhile.
+# Simulation and output.
 
 
 def _simulated(
     model: Model, scheme: Scheme, dt: float, steps: int, batch: int, seed: int, progress, place: Place
 ) -> Run:
-    """The samples simulated, those in error again in shorter steps."""
+    """Returns the simulated samples, with samples in error repeated with shorter steps."""
     frames = min(FRAMES, max(1, NUMBERS // (batch * (model.nq + model.nv + 1)) - 1))
     options = {"dt": dt, "steps": steps, "scheme": scheme, "frames": frames}
     resumed = place.reached
@@ -237,9 +235,9 @@ def _simulated(
 def _write(
     folder: Path, model: Model, path: Trajectory, dt: float, wanted: argparse.Namespace, progress
 ) -> tuple[str, ...]:
-    """The files, and their names."""
+    """Writes the files and returns their names."""
     saving = progress.add_task("saving", total=2)
-    with np.errstate(over="ignore"):  # of samples that diverge
+    with np.errstate(over="ignore"):  # samples that diverge
         saved = {name: np.asarray(getattr(path, name)) for name in "qv"}
         saved["t"] = np.asarray(path.t)[0]
     np.savez_compressed(

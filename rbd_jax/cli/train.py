@@ -1,6 +1,6 @@
-"""The command `train`: a policy for a task, learned by gradients through its simulation, and a report that people read.
+"""The command `train`: trains a policy for a task by gradients through its simulation, and writes a report.
 
-What it writes is there as a whole or not at all: see `output`. What is reached until then is saved beside it: see `resume`.
+The output folder is written atomically: see `output`. Progress is saved beside it: see `resume`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from .resume import Place, lasting, one_line
 from .train_page import page
 
 
-#: What is written, in this order.
+#: The output files, in the order of writing.
 FILES = "policy.npz", "curve.csv", "trajectory.npz", "report.md", "report.html"
-#: The exit code where a policy was trained that is not as good as it is to be.
+#: Exit code for a policy below the threshold.
 NOT_LEARNED = 3
-#: In so many episodes the policy is tried in the end.
+#: Number of evaluation episodes.
 EPISODES = 64
-#: How long an episode is at most where the task does not say that, in steps.
+#: Length of an evaluation episode in steps, if the task does not limit it.
 STEPS = 500
 
 WANTED = {
     "task": (Task, "a rbd.Task"),
     "config": (ShortHorizonActorCritic, "a rbd.learn.ShortHorizonActorCritic"),
-    "threshold": ((int, float), "the mean return from which on it counts as learned, a number"),
+    "threshold": ((int, float), "the mean return at which the task counts as solved, a number"),
 }
 
 
 class Posed(NamedTuple):
-    """What is to be learned, and how; the return from which on it counts as learned is None if nobody has said."""
+    """A task and its training configuration; `threshold` is the return at which the task counts as solved, or None."""
 
     task: Task
     config: ShortHorizonActorCritic
@@ -55,7 +55,7 @@ class Posed(NamedTuple):
 
 
 def train(arguments) -> int:
-    """Train, write, and say what came out."""
+    """Trains, writes the results, and prints a summary."""
     console, told = plain_console(), error_console()
     quiet = error_console(quiet=True) if arguments.quiet else told
     given = arguments.task
@@ -75,7 +75,7 @@ def train(arguments) -> int:
     try:
         with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options) as run:
             place.tell(quiet)
-            run.save({})  # the options: others do not go on from what is saved after them
+            run.save({})  # saves the options, so that runs with other options do not resume
             trained = _trained(arguments, one, progress, place)
             task = progress.add_task("playing", total=1)
             steps = one.task.episode_length or STEPS
@@ -94,7 +94,7 @@ def train(arguments) -> int:
         raise place.refused(one_line(str(error)).removeprefix("learn.train: "), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            raise place.refused("out of memory; take fewer --envs", error) from error
+            raise place.refused("out of memory; use fewer --envs", error) from error
         raise
     except OSError as error:
         raise place.refused(f"cannot write to {folder}: {error.strerror or error}", error) from error
@@ -105,18 +105,18 @@ def train(arguments) -> int:
         say(console, text.summary)
         console.print(_table(found))
     for line in text.doubts:
-        say(told, f"not learned: {line}", style="bold red")
+        say(told, f"not solved: {line}", style="bold red")
     if not arguments.quiet:
         for file in written:
             say(console, f"wrote {file}")
     return NOT_LEARNED if text.doubts else 0
 
 
-# What is done.
+# Training.
 
 
 def _posed(arguments, console) -> Posed:
-    """The task of that name or file, and how it is learned, with what options say instead."""
+    """Returns the task of that name or file and its configuration, with the options applied."""
     given = arguments.task
     if given in NAMES:
         task, (config, threshold) = tasks.load(given), learn.settings_for(given)
@@ -144,7 +144,7 @@ def _trained(arguments, one: Posed, progress, place: Place) -> Trained:
     return trained
 
 
-# What comes out.
+# Output.
 
 
 def _write(
@@ -156,7 +156,7 @@ def _write(
     text: Page,
     done: Callable[[], None],
 ) -> list[Path]:
-    """All files, together."""
+    """Writes all files together."""
 
     def write(part: Path) -> tuple[str, ...]:
         learn.save(part / "policy.npz", trained.policy)
@@ -177,10 +177,10 @@ def _write(
 
 
 def trajectory(task: Task, episode: Episode) -> dict[str, Any]:
-    """The motion as arrays by name: a log of it, with what was observed, done and gained.
+    """Returns the motion as arrays by name: a log with observations, actions and rewards.
 
-    What belongs to a step, as `u` (of actuators) or `tau`, `action`, `reward` and its terms, is in the row of its beginning; the
-    last row has none.
+    Values of a step, such as `u` (of actuators) or `tau`, `action`, `reward` and its terms, are in the row of the step's
+    beginning. The last row is NaN.
     """
     steps = int(episode.steps)
 
@@ -219,7 +219,7 @@ def _told(task: Task, state, action) -> Controls:
 
 
 def _table(found: Evaluation):
-    """What came of the episodes."""
+    """Returns a table of the episodes' results."""
     from rich.markup import escape
 
     table = plain_table()

@@ -1,4 +1,4 @@
-"""The report of a training, for people: whether the task is learned, how it went, and an episode with the policy."""
+"""The report of a training: whether the task is solved, the learning curves, and an episode with the policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tasks.task import Task
 from ..view import learning as figures
 
 
-#: Of all derivatives of samples so many may be left out before that is a reason for doubt.
+#: Fraction of dropped derivatives above which the report warns.
 DROPPED = 0.01
 
 
@@ -29,40 +29,43 @@ def page(
     episode: Episode,
     notes: Sequence[str],
 ) -> Page:
-    """The report.
+    """Returns the report.
 
-    - `notes`: what else to say of how it was made, a sentence each.
+    Args:
+      notes: Further sentences on how the policy was trained.
     """
     count, mean = found.returns.size, float(found.mean)
     doubts = _doubts(config, threshold, trained, found)
     summary = (
         f"{name}: a policy for {tree_of(task.model).name} after {trained.epochs} epochs of {config.environments} x "
-        f"{config.horizon} steps. In {count} episodes it has a mean return of {mean:.4g}, {float(found.returns.min()):.4g} at "
-        "least."
+        f"{config.horizon} steps. In {count} episodes it has a mean return of {mean:.4g}, and at least "
+        f"{float(found.returns.min()):.4g}."
     )
     good = (
-        "Trained." if threshold is None else f"Learned: a mean return of {threshold:.4g} or more was wanted."
+        "Trained."
+        if threshold is None
+        else f"Solved: the mean return reaches the threshold of {threshold:.4g}."
     )
     blocks = [
         Text(summary, "lead"),
-        *([Text("Not learned.", "bad"), Items(doubts)] if doubts else [Text(good, "good")]),
-        Heading("What it comes to"),
+        *([Text("Not solved.", "bad"), Items(doubts)] if doubts else [Text(good, "good")]),
+        Heading("Results"),
         Table(("", "mean", "least", "most"), _rows(found), (1, 2, 3)),
-        Text(f"Of {count} episodes with the actions that the policy takes for the best.", "small"),
-        Heading("An episode"),
+        Text(f"{count} episodes with the deterministic actions of the policy.", "small"),
+        Heading("Example episode"),
         Picture(
             lambda: as_svg(figures.episode_figure(task, episode)),
             f"{int(episode.steps)} steps of {float(task.dt):.4g} s: the terms of the reward, the actions, and the positions that "
-            "change most.",
+            "change the most.",
         ),
-        Heading("How it was learned"),
+        Heading("Training"),
         Picture(
             lambda: as_svg(figures.learning_figure(trained.curve, threshold)),
-            "Returns of the episodes that ended in an epoch, with exploration; the reward of a step; the length of the gradient. "
-            "Dotted: the return from which on the task counts as learned.",
+            "Returns of the episodes that ended in an epoch, with exploration; the reward per step; the norm of the gradient. "
+            "Dotted: the return at which the task counts as solved.",
         ),
         *_faults(config, trained),
-        Heading("How it was made"),
+        Heading("Settings"),
         Items(_made(task, config, notes)),
     ]
     return Page(f"Training: {name}", summary, doubts, tuple(blocks))
@@ -73,24 +76,24 @@ def _doubts(
 ) -> tuple[str, ...]:
     mean, doubts = float(found.mean), []
     if not np.isfinite(mean):
-        doubts.append("with this policy the reward of some step is no number")
+        doubts.append("with this policy the reward of a step is not finite")
     elif threshold is not None and mean < threshold:
         left = config.epochs - trained.epochs
-        more = f"; {left} of the {config.epochs} epochs were left when its time was over" if left else ""
+        more = f"; {left} of the {config.epochs} epochs remained at the time limit" if left else ""
         doubts.append(
-            f"the mean return of {found.returns.size} episodes is {mean:.4g}, and {threshold:.4g} is wanted{more}"
+            f"the mean return of {found.returns.size} episodes is {mean:.4g}, below the threshold of {threshold:.4g}{more}"
         )
     dropped = _share(config, trained, "dropped")
     if dropped > DROPPED:
         doubts.append(
-            f"in the last quarter of the epochs {100 * dropped:.2g} % of all derivatives were no numbers and left out: the "
+            f"in the last quarter of the epochs {100 * dropped:.2g} % of all derivatives were not finite and left out: the "
             "simulation is not differentiable there, or its steps are too long"
         )
     return tuple(doubts)
 
 
 def _share(config: ShortHorizonActorCritic, trained: Trained, name: str) -> float:
-    """Of all steps of the last quarter of the epochs."""
+    """Returns the fraction of steps in the last quarter of the epochs."""
     rows = trained.curve[name][-max(trained.epochs // 4, 1) :]
     return float(np.mean(rows)) / (config.environments * config.horizon)
 
@@ -99,15 +102,15 @@ def _rows(found: Evaluation) -> list[tuple[str, ...]]:
     rows = {"return": found.returns, **found.terms, "steps": found.steps}
     numbers = {name: np.asarray(values, float) for name, values in rows.items()}
     said = [(name, *(f"{x:.4g}" for x in (v.mean(), v.min(), v.max()))) for name, v in numbers.items()]
-    return [*said, ("ended before its time", f"{100 * float(np.mean(found.terminated)):.3g} %", "", "")]
+    return [*said, ("terminated early", f"{100 * float(np.mean(found.terminated)):.3g} %", "", "")]
 
 
 def _faults(config: ShortHorizonActorCritic, trained: Trained) -> list[Block]:
     said = [
         f"{int(trained.curve[name].sum())} {what}"
         for name, what in (
-            ("dropped", "derivatives of a step were no number, and left out"),
-            ("lost", "steps came to no number; their episodes were ended"),
+            ("dropped", "derivatives of a step were not finite and left out"),
+            ("lost", "steps were not finite; their episodes were ended"),
         )
         if trained.curve[name].sum()
     ]

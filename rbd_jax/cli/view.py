@@ -1,4 +1,4 @@
-"""The command `view`: a robot in the browser, and a trajectory of it if there is one."""
+"""The command `view`: shows a robot, and optionally a trajectory, in the browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .report import plain_console
 
 
 def view(arguments) -> None:
-    """Show it until the command is interrupted."""
+    """Shows the robot until the command is interrupted."""
     console = plain_console()
     model = load(arguments, console)
     trajectory = None if arguments.trajectory is None else read_trajectory(arguments.trajectory, model)
@@ -29,17 +29,17 @@ def view(arguments) -> None:
             )
     except (ImportError, IndexError, OSError, ValueError) as error:
         raise Refused(_spelled(str(error))) from error
-    console.print("Ctrl-C ends it", style="dim", highlight=False)
-    with clearing_up(lambda: "nothing is shown any more"):
+    console.print("Press Ctrl-C to stop", style="dim", highlight=False)
+    with clearing_up(lambda: "the viewer stopped"):
         viewer.wait()
 
 
 def read_trajectory(file: Path, model: Model) -> Trajectory:
-    """What `rbd-jax simulate` wrote, if it is of this model: the names of joints and bodies have to be the same."""
-    wanted = "it takes a trajectory.npz that rbd-jax simulate wrote"
+    """Returns a trajectory that `rbd-jax simulate` wrote. The names of its joints must be those of the model."""
+    wanted = "it must be a trajectory.npz that rbd-jax simulate wrote"
     try:
         if file.exists() and not zipfile.is_zipfile(file):
-            raise ValueError("it is no .npz file")
+            raise ValueError("it is not a .npz file")
         with np.load(file) as saved:
             found = {name: saved[name] for name in saved.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -52,7 +52,7 @@ def read_trajectory(file: Path, model: Model) -> Trajectory:
     if theirs != ours or q.shape[-1:] != (model.nq,) or v.shape[-1:] != (model.nv,):
         whose = f" of {str(found['robot'])!r}" if "robot" in found else ""
         other = [name for name in theirs if name not in ours] or [name for name in ours if name not in theirs]
-        which = f"joint {other[0]!r} is not in both" if other else "their coordinates are others"
+        which = f"joint {other[0]!r} is not in both" if other else "their numbers of coordinates differ"
         raise Refused(
             f"--trajectory {file}: it is{whose}, with {len(theirs)} joints, and not of {model.name!r}, with {len(ours)}: {which}"
         )
@@ -62,6 +62,6 @@ def read_trajectory(file: Path, model: Model) -> Trajectory:
 
 
 def _spelled(message: str) -> str:
-    """A message of the library in the words of the command line."""
+    """Returns a library message in the words of the command line."""
     message = re.sub(r"port=(\d+), or leave port out", r"--port \1, or leave --port out", message)
     return message.removeprefix("rbd.view: ").removeprefix("view: ")

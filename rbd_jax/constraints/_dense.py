@@ -1,7 +1,7 @@
 """Three dense methods for the equations of constrained motion (book §8.5, §8.8).
 
-All of them scale the matrix to a unit diagonal before they determine the rank, so that units do not matter, and decompose it
-into eigenvalues or singular values.
+All of them scale the matrix to a unit diagonal before they determine the rank, so that units do not matter. Then they
+decompose it into eigenvalues or singular values.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     G a - μ y  = k        μ → 0,   λ = -y
 
 The articulated-body algorithm eliminates degrees of freedom from the leaves on, and each step adds an inertia to the parent
-body. Here multipliers are unknowns like degrees of freedom. A multiplier enters at the bodies that its constraint is attached
-to, travels down the tree beside their inertias as an additional row and column, and is eliminated where its loop ends. So the
-cost of a loop depends on its own degrees of freedom and on those that it shares with other loops, wherever it is.
+body. Here multipliers are unknowns like degrees of freedom. A multiplier enters at the bodies of its constraint. It moves
+down the tree with their inertias as an additional row and column, and is eliminated where its loop ends. So the cost of a
+loop depends on its own degrees of freedom and on those that it shares with other loops, wherever it is.
 
 Redundant equations have a zero pivot. The elimination uses series in μ with two terms, so these equations need no
 special case: a zero pivot becomes one of order μ, and the limit has the multipliers of least norm. Among the rows of a
@@ -263,7 +263,7 @@ class Elimination(Factors):
         _, x = order.tree.down(find, nothing, (self.steps, self.gain, drive))
         steps = np.argsort(
             order.columns, kind="stable"
-        )  # first the columns in their order, then the rows
+        )  # the steps of the columns in their order, followed by those of the rows
         size = self.model.topology.tree.size
         y = gather(x, steps[size:])[:, None] * self._chosen
         choices = order.choices[order.rows].reshape(-1)

@@ -1,9 +1,9 @@
-"""The order in which degrees of freedom and multipliers are eliminated: numbers that depend on the topology alone.
+"""The elimination order of degrees of freedom and multipliers, which depends only on the topology.
 
-Degrees of freedom come from the leaves on, as in every recursion up the tree. A constraint follows when all degrees of
-freedom that its equations
-depend on are gone: below the last body that its loop has in common, the column that it *closes under*. Among constraints
-that close under the same column, the one goes first that is entangled with the fewest others (minimum degree).
+Degrees of freedom are eliminated from the leaves on, as in every recursion up the tree. A constraint follows when all degrees
+of freedom of its equations are eliminated: below the last body that its loop has in common, the column that it *closes under*.
+Among constraints that close under the same column, the one coupled with the fewest others is eliminated first (minimum
+degree).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..model.topology import Topology
 
 @dataclass(frozen=True)
 class Coupling:
-    """What one constraint touches: its rows, the columns of its bodies (-1 for the world) and of its coordinates.
+    """The coupling of one constraint: its rows, the columns of its bodies (-1 for the world) and of its coordinates.
 
-    `relative`: the bodies matter only as seen from each other.
+    `relative`: If True, only the relative placement of the bodies matters.
     """
 
     rows: tuple[int, ...]
@@ -34,7 +34,7 @@ class Coupling:
     relative: bool
 
     def closes_under(self, tree: Tree) -> int:
-        """The lowest column above all degrees of freedom that the rows depend on; -1 is the world."""
+        """Returns the lowest column above all degrees of freedom that the rows depend on; -1 is the world."""
         if self.bodies and not self.relative:
             return -1
         paths = [_path(tree, column) for column in self.bodies]
@@ -44,7 +44,7 @@ class Coupling:
 
 
 def _path(tree: Tree, column: int) -> list[int]:
-    """The columns from the world, -1, down to this one."""
+    """Returns the columns from the world, -1, down to this one."""
     path = []
     while column >= 0:
         path.append(column)
@@ -54,15 +54,16 @@ def _path(tree: Tree, column: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """Steps, the last to be taken first, so that what a step leaves goes to one with a lower number.
+    """The elimination steps, last step first, so that a step passes its remainder to a step with a lower number.
 
-    - `tree`: of the steps.
-    - `columns`: the column that each step eliminates; one beyond the last where that is a row.
-    - `choices`: of each step, the row that it may eliminate in each slot, and -1 for none. A slot is where a row is kept while it
-      is open. A constraint takes as many steps as it has rows, and each step has the choice among those that are left.
-    - `begins`: which steps are the first of a constraint.
-    - `attached`: the step and slot, as `step width + slot`, at which each wrench of a constraint on a body enters, -1 if on the
-      world; `driven`: the same of each coefficient of a coordinate.
+    - `tree`: The tree of the steps.
+    - `columns`: The column that each step eliminates; one past the last column if it eliminates a row.
+    - `choices`: For each step, the row that it may eliminate in each slot, and -1 for none. A slot stores a row while it
+      is open. A constraint takes one step per row, and each step chooses among the remaining rows.
+    - `begins`: Flags of the steps that are the first of a constraint.
+    - `attached`: The step and slot, as `step width + slot`, where each wrench of a constraint on a body enters, and -1 for
+      the world.
+    - `driven`: The same for each coefficient of a coordinate.
     """
 
     tree: Tree
@@ -79,13 +80,13 @@ class Order:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Which steps eliminate a multiplier."""
+        """Flags of the steps that eliminate a multiplier."""
         return np.max(self.choices, axis=1, initial=-1) >= 0
 
 
 @functools.lru_cache(maxsize=64)
 def elimination_order(tree: Tree, couplings: tuple[Coupling, ...]) -> Order:
-    """The order for these columns and constraints."""
+    """Returns the order for these columns and constraints."""
     return _Planner(tree, couplings).order()
 
 
@@ -93,7 +94,7 @@ class _Planner:
     def __init__(self, tree: Tree, couplings: tuple[Coupling, ...]):
         self.columns, self.couplings = tree, couplings
         self.above = [coupling.closes_under(tree) for coupling in couplings]
-        #: Steps in the order of elimination: ("column", j) or ("constraint", i); and what each leaves open.
+        #: Steps in the order of elimination, ("column", j) or ("constraint", i), and the open constraints after each.
         self.steps: list[tuple[str, int]] = []
         self.open: list[frozenset[int]] = []
         self._eliminate()
@@ -120,7 +121,7 @@ class _Planner:
         self.open.append(frozenset(left))
 
     def _close(self, groups: list[frozenset[int]], closing: set[int]) -> frozenset[int]:
-        """Eliminate the constraints `closing` here, of groups of constraints that are entangled; what stays open."""
+        """Eliminates the constraints `closing` here, given groups of coupled constraints; returns the open ones."""
         neighbours: dict[int, set[int]] = {index: set() for index in closing}
         for group in groups:
             for index in group:
@@ -141,7 +142,7 @@ class _Planner:
         counts = [1 if kind == "column" else len(self.couplings[index].rows) for kind, index in self.steps]
         total, slots = sum(counts), self._slots()
         width = 1 + max(slots.values(), default=-1)
-        #: The number of the first step of each; they count down.
+        #: The number of the first step of each column or constraint; numbers count down.
         first = dict(zip(self.steps, (total - 1 - np.cumsum([0, *counts])).tolist()))
         parents, columns = np.full(total, -1), np.full(total, self.columns.size)
         choices, begins = np.full((total, width), -1), np.zeros(total, bool)
@@ -160,7 +161,7 @@ class _Planner:
         return Order(Tree(parents.tolist(), self.columns.traversal), columns, choices, begins, *entries)
 
     def _receiver(self, step, left, position):
-        """The step that what this one leaves behind goes to: the next one that it concerns."""
+        """Returns the step that receives the remainder of this step: the next step that depends on it."""
         kind, index = step
         above = self.columns.parents[index] if kind == "column" else self.above[index]
         waiting = [("constraint", i) for i in left if self.above[i] == above]
@@ -169,7 +170,7 @@ class _Planner:
         return ("column", above) if above >= 0 else None
 
     def _slots(self) -> dict[int, int]:
-        """A place for every row, such that no two rows that are ever open together share one."""
+        """Returns a slot for every row, such that rows that are open simultaneously have different slots."""
         slots: dict[int, int] = {}
         for (kind, index), left in zip(reversed(self.steps), reversed(self.open), strict=True):
             if kind == "constraint":
@@ -183,12 +184,12 @@ class _Planner:
     def _entries(
         self, first: dict[tuple[str, int], int], slots: dict[int, int], width: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where wrenches and coefficients enter."""
+        """Returns the places where wrenches and coefficients enter."""
         attached, driven = [], []
         for index, (coupling, above) in enumerate(zip(self.couplings, self.above, strict=True)):
             for column in coupling.bodies:
                 for row in coupling.rows:
-                    # On the body that the loop has in common, only once the constraint's turn has come.
+                    # On the common body of the loop, a wrench enters only at the step of the constraint.
                     place = ("constraint", index) if column == above else ("column", column)
                     attached.append(first[place] * width + slots[row] if column >= 0 else -1)
             for column in coupling.coordinates:
@@ -197,7 +198,7 @@ class _Planner:
 
 
 def couplings_of(topology: Topology, constraints: tuple[Constraint, ...]) -> tuple[Coupling, ...]:
-    """What the constraints of a model touch."""
+    """Returns the couplings of the constraints of a model."""
     couplings, start = [], 0
     for constraint in constraints:
         carriers = [

@@ -1,4 +1,4 @@
-"""States that satisfy the constraints: told from others, projected, and found from a rough guess."""
+"""States that satisfy the constraints: checking, projecting, and finding them from an initial guess."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .evaluate import constraint_rows, holonomic, matrix_of, rate_of, residual_o
 from .solving import factorize, solve_system
 
 
-#: Newton steps of `project`, and of `assemble` at most.
+#: Number of Newton steps of `project`, and maximum number for `assemble`.
 PROJECTION_STEPS = 10
 ASSEMBLY_STEPS = 100
 
@@ -41,10 +41,19 @@ ASSEMBLY_STEPS = 100
 def check_consistent(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], tolerance: float | None = None
 ) -> None:
-    """Refuse a state that breaks the model's constraints by more than `tolerance` (m or rad, or a second of them).
+    """Raises an error if a state violates the model's constraints by more than `tolerance`.
 
-    Says which constraint, by how much, and what to do. A state under `jit` cannot be looked at: it passes. By default the
-    tolerance is 1e-6 in double precision and 1e-3 in single.
+    The message names the constraint, the amount, and the remedy. A state that is traced under `jit` cannot be checked and
+    passes.
+
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tolerance: In m or rad, and the same per second. The default is 1e-6 in double precision and 1e-3 in single.
+
+    Raises:
+      ValueError: The state violates a constraint.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -80,10 +89,10 @@ def _broken(model, q, v):
 def project(model: Model, state: Any, v: Float[Array, "nv"] | None = None) -> Any:
     """Returns the state moved onto the constraints, in the metric of the mass matrix.
 
-    `q ⊕ M⁻¹ Gᵀ μ` with M and G of the given q, and the μ that closes the constraints, found by Newton's method from
-    nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
-    makes the constraints hold. Derivatives are those of these equations. Constraints that hold velocities alone take part in the
-    second half only.
+    It computes `q ⊕ M⁻¹ Gᵀ μ` with M and G of the given q, and the μ that closes the constraints, by Newton's method. The
+    state must be near the constraints; otherwise call `assemble` first. Then it computes `v + M⁻¹ Gᵀ ν` with M and G of the
+    new q: the velocity after the impulse that makes the constraints hold. Derivatives are those of these equations.
+    Constraints on velocities alone take part only in the second half.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -116,13 +125,13 @@ def _project(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]):
 
 
 def projected(model: Model, q, v, steps: int):
-    """The state moved onto the constraints by so many steps of Newton's method."""
+    """Returns the state projected onto the constraints by `steps` steps of Newton's method."""
     return _projected(steps, model, q, v)[:2] if model.constraints else (q, v)
 
 
 @partial(custom_jvp, nondiff_argnums=(0,))
 def _projected(steps: int, model: Model, q, v):
-    """The state on the constraints, and μ. One loop, so that the kinematics is traced once for all steps."""
+    """Returns the projected state and μ. One loop, so that the kinematics are traced once for all steps."""
     placing = np.flatnonzero(holonomic(model))
 
     def visit(step, carry):
@@ -134,7 +143,7 @@ def _projected(steps: int, model: Model, q, v):
             return solve_inertia(motion, transpose(jacobian))
 
         def closer():
-            # The slope but for what moving on the manifold does to directions.
+            # The slope, without the change of directions along the manifold.
             better = mu - matvec(pseudo_inverse(matmul(jacobian, directions)), residual)
             return integrate(model, q, matvec(directions, better)), velocity, better
 
@@ -163,7 +172,7 @@ def _projected_rule(steps: int, primals, tangents):
             return gather(residual_of(Motion(model, integrate(model, q, matvec(directions, mu)))), placing)
 
         found = mu
-        for _ in range(2):  # steps that are differentiated: what they start from no longer matters
+        for _ in range(2):  # differentiated steps: their starting point does not affect the derivative
             found = found - matvec(pseudo_inverse(jax.jacfwd(off)(found)), off(found))
         end = integrate(model, q, matvec(directions, found))
         return end, nearest_velocity(Motion(model, end), v)
@@ -189,7 +198,7 @@ def project_velocity(
       model: The model, with constraints.
       q: Configuration, shape (nq,).
       v: Velocity, shape (nv,).
-      hold: Joints whose velocity stays as it is, such as a crank with a prescribed speed. Where the constraints contradict
+      hold: Joints whose velocity does not change, such as a crank with a prescribed speed. If the constraints contradict
         these velocities, the other joints satisfy them as well as they can.
     """
     return nearest_velocity(Motion(model, q), v, held_entries(model, hold))
@@ -204,7 +213,7 @@ def held_entries(model: Model, hold: Sequence[str]) -> np.ndarray:
 def nearest_velocity(
     motion: Motion, v: Float[Array, "nv"], held: np.ndarray | None = None
 ) -> Float[Array, "nv"]:
-    """`project_velocity` of a model in motion, whatever its own velocity; `held` are entries of v that stay."""
+    """Returns `project_velocity` of a model in motion, for any velocity of the motion; `held` are fixed entries of v."""
     if not motion.model.constraints:
         return v
     motion = with_constraints(motion, "matrix")
@@ -221,7 +230,7 @@ def nearest_velocity(
 
 
 class Assembly(eqx.Module):
-    """A configuration found, the largest residual that it leaves, and whether that is within the tolerance.
+    """The configuration, its largest residual, and whether the residual is within the tolerance.
 
     >>> rod = rbd.constraints.Distance("world", (0.5, 0.0, 0.0), "lower", (0.0, 0.0, -1.0), length=1.5)
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), rod)
@@ -249,18 +258,22 @@ class Assembly(eqx.Module):
 def assemble(
     model: Model, q: Float[Array, "nq"], hold: Sequence[str] = (), tolerance: float | None = None
 ) -> Assembly:
-    """A configuration that satisfies the constraints, from a guess that may be rough.
+    """Returns a configuration that satisfies the constraints, from an initial guess that may be rough.
 
-    Damped Gauss–Newton steps (Levenberg and Marquardt), all degrees of freedom counting alike. A mechanism that cannot be
-    closed from here comes back as near as it got, with `closed` false.
+    It uses damped Gauss–Newton steps (Levenberg and Marquardt) with equal weight on all degrees of freedom. If the mechanism
+    cannot be closed from the guess, it returns the nearest configuration reached, with `closed` false.
 
-    **Arguments**
+    Derivatives by the model's parameters and by the held joints are those of the equations (zero in the directions
+    that the equations leave undetermined). Derivatives by the rest of the guess are zero.
 
-    - `hold`: joints that are not moved: cranks, say, from whose angles the rest shall follow.
-    - `tolerance`: 1e-12 in double precision by default, 1e-5 in single.
+    Args:
+      model: The model, with constraints.
+      q: The initial guess, shape (nq,).
+      hold: Joints that do not move, for example cranks whose angles determine the rest.
+      tolerance: The largest allowed residual; by default 1e-12 in double precision and 1e-5 in single.
 
-    Derivatives by the numbers of the model, and by those of held joints, are those of the equations (in the directions
-    that they leave open, nothing moves); by the rest of the guess they are zero.
+    Returns:
+      An `Assembly`.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -304,9 +317,9 @@ def assemble(
     search = lax.while_loop(unfinished, improve, lax.stop_gradient(start))
     found, _, worst, _ = remembered(lax.stop_gradient(search))
     closed = worst <= allowed
-    # What is held keeps its place, and depends on the guess.
+    # Held joints keep the configuration of the guess, and depend on it.
     result = integrate(model, found, (1 - free) * difference(model, found, q))
-    for _ in range(2):  # steps that are differentiated: what they start from no longer matters
+    for _ in range(2):  # differentiated steps: their starting point does not affect the derivative
         off, slope = equations(result)
         better = integrate(model, result, -matvec(pseudo_inverse(slope), off))
         result = jnp.where(closed, better, result)

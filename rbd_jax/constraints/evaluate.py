@@ -1,7 +1,7 @@
 """The equations of all constraints of a model: residual, Jacobian, rate and bias, from one pass of forward kinematics.
 
-Constraints of equal structure are evaluated together, as joints are. Bodies of one tree are expressed relative to
-the root of the tree, so that a loop in a robot far from the world's origin closes as exactly as near it (book §8.2, §8.7).
+Constraints of equal structure are evaluated together, as joints are. Bodies of one tree are expressed relative to the root
+of the tree. So a loop closes as exactly far from the world's origin as near it (book §8.2, §8.7).
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def constraint_force(
 
 @takes(q=configuration, v=velocity)
 def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """Returns `G v + g_t`, the rate of the residual and the left side of velocity constraints; `g_t` is the explicit time
-    rate.
+    """Returns `G v + g_t`, the rate of the residual, or the left side of velocity constraints.
+
+    `g_t` is the explicit time derivative.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)

@@ -32,8 +32,8 @@ def independent_joints(
     With the columns of the constraint Jacobian K split into those of the independent joints and the others,
     `G = [1; -K₂⁺ K₁]` and `g = [0; K₂⁺ k]`, each in its place. Redundant constraints are not an error.
 
-    The number of joints must equal the mobility of the mechanism, and the joints must determine the others in this
-    configuration (a crank does not at its dead points). Otherwise the function raises an error; under `jit`, where values
+    The number of joints must equal the mobility of the mechanism. The joints must determine the others in this
+    configuration, as a crank at its dead points does not. Otherwise the function raises an error; under `jit`, where values
     cannot be checked, G and g are NaN.
 
     Args:
@@ -62,8 +62,8 @@ def independent_joints(
     if is_known(determined) and not determined:
         raise ValueError(
             f"independent_joints: joints {list(joints)} of model {model.name!r} do not determine how the others move in this "
-            "configuration, or are too many. Choose as many degrees of freedom as mobility(model, q) returns, and no crank at its "
-            "dead point"
+            "configuration, or are too many. Choose as many degrees of freedom as mobility(model, q) returns, and no crank at "
+            "its dead point"
         )
     return closure
 

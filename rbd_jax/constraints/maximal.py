@@ -1,10 +1,11 @@
-"""Maximal coordinates: every body free, and the joints of the tree as constraints (book §3.6, §3.7, §8.13;
-Müller & Terze 2013; Sueda eqs. 1.69 to 1.74).
+"""Maximal coordinates: every body free, and the joints of the tree as constraints (book §3.6, §3.7, §8.13).
+
+See also Müller & Terze 2013, and Sueda eqs. 1.69 to 1.74.
 
 The mechanism and its accelerations are the same. There are six degrees of freedom per body and a multiplier for every
-direction in which a joint does not move, so the equations are the book's (3.74), for one body (3.60), and those of
-Müller & Terze 2013, eqs. 1 to 3. The joint of a body to the world determines the group of its pose: SE(3) for `Free`,
-SO(3) × R³ for `Free3D`. The group determines which constraints a Lie-group integrator preserves.
+direction in which a joint does not move. The equations are the book's (3.74), for one body (3.60), and those of Müller &
+Terze 2013, eqs. 1 to 3. The joint of a body to the world determines the group of its pose: SE(3) for `Free`, SO(3) × R³ for
+`Free3D`. The group determines which constraints a Lie-group integrator preserves.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ def maximal_coordinates(
       joint: The joint that attaches the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to
         these, with `Free` for the other bodies.
       frame: The location of the frames of the free bodies, whose origins are the positions in q: `"body"`, as in the tree,
-        with the origin at the joint; or `"com"`, at the center of mass, as in Müller & Terze 2013.
-        `to_maximal` and `from_maximal` require the same value. With `Free` it has no other effect. With `Free3D` the origin
-        of the frame moves on a straight line in a step of a Lie-group integrator, and the choice determines which joints such
-        a step opens: never one on the ground about a frame's origin that rests there.
+        with the origin at the joint; or `"com"`, at the center of mass, as in Müller & Terze 2013. `to_maximal` and
+        `from_maximal` require the same value. With `Free` it has no other effect. With `Free3D` the origin of the frame
+        moves on a straight line in a step of a Lie-group integrator. The choice determines which joints such a step opens:
+        never one on the ground about a frame's origin that rests there.
 
     Returns:
       The model in maximal coordinates.

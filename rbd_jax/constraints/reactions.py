@@ -79,8 +79,7 @@ def loop_subspaces(
     constraint: int,
     active: Float[Array, "6 dof"] | None = None,
 ) -> Subspaces:
-    """Returns the subspaces of a loop joint in the second frame's coordinates, as `rbd.joints.subspaces` does for a tree
-    joint.
+    """Returns the subspaces of a loop joint in the second frame's coordinates; see `rbd.joints.subspaces`.
 
     The columns of T are the wrenches on the second body for unit multipliers of its rows; the opposite acts on the first body.
     A wrench `T_a τ` on both, as `f_ext`, is the effect of an actuator in the loop joint.

@@ -1,7 +1,7 @@
 """Constraints and bounds on states as rows of an augmented Lagrangian.
 
-The rows of a knot are the constraints that hold there, with dense Jacobians, followed by the bounded entries of the state,
-with a part of the unit matrix as Jacobian. The last knot has separate rows.
+The rows of a knot are the constraints that hold there, with dense Jacobians, followed by the bounded entries of the state.
+The Jacobian of the latter is a part of the unit matrix. The last knot has separate rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Direct collocation: the equations of motion hold in continuous time, by a quadrature rule on each step.
 
-With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector
+Let `y = (ξ, v, own)`, with ξ the change of q from the left knot on the tangent space. Then `ẏ = f(t, y, u)` is a vector
 equation on each step for any manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the
 acceleration. The Hermite-Simpson rule is the compressed form of Betts (2010), with the state in the middle
 `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.

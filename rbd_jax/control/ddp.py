@@ -1,9 +1,9 @@
 """Differential dynamic programming, and its variant without second derivatives of the dynamics, iterative LQR.
 
-Each iteration expands the problem about a motion, solves it by Riccati's recursion with bounds on the controls, and rolls
-the resulting feedback out through the dynamics (Mayne 1966; Li & Todorov 2004; bounds: Tassa, Mansard & Todorov 2014). A
-guess may have gaps between the end of a step and the next state. The search closes these gaps as it converges (Giftthaler et
-al. 2018; Mastalli et al. 2020). Augmented Lagrangians handle all other constraints (Conn, Gould & Toint 1991): with r the
+Each iteration expands the problem about a motion and solves it by Riccati's recursion with bounds on the controls. It then
+rolls the resulting feedback out through the dynamics (Mayne 1966; Li & Todorov 2004; bounds: Tassa, Mansard & Todorov 2014).
+A guess may have gaps between the end of a step and the next state. The search closes these gaps as it converges (Giftthaler
+et al. 2018; Mastalli et al. 2020). Augmented Lagrangians handle all other constraints (Conn, Gould & Toint 1991): with r the
 residual of a row, λ its multiplier and ρ its penalty, the cost of the row is
 
     (ρ / 2) ‖z - clip(z, lower, upper)‖²,    z = r + λ / ρ,
@@ -11,8 +11,8 @@ residual of a row, λ its multiplier and ρ its penalty, the cost of the row is
 and at a minimum under these costs the update is λ ← ρ (z - clip(z)).
 
 The curvature is that of the costs; least squares contribute only the squares of their first derivatives. The remaining terms
-(steps along their costates, constraints along their multipliers, residuals along themselves) are computed by differences of
-first derivatives when the search is slow without them.
+are steps along their costates, constraints along their multipliers, and residuals along themselves. When the search is slow
+without them, they are computed by differences of first derivatives.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class DDP(Solver):
     problem is free, the search includes it.
 
     - `hessian`: "gauss-newton" uses second derivatives of the costs only, and for least squares the squares of first
-      derivatives (iterative LQR). "full" uses the second derivatives of costs, dynamics and constraints in every iteration,
-      which takes as long as the first derivatives of 1 + nx + nu motions. "auto" computes these when the search has become
-      slow, and reuses them until it becomes slow again.
+      derivatives (iterative LQR). "full" uses the second derivatives of costs, dynamics and constraints in every iteration.
+      These take as long as the first derivatives of 1 + nx + nu motions. "auto" computes them when the search has become
+      slow, and reuses them until it is slow again.
     - `tolerance`: the search has converged if the predicted decrease of the cost is less than this share of the cost; by
       default the machine precision to the power 2/3. The effect of rounding errors of states on the cost is added to it.
     - `constraint_tolerance`: largest allowed violation of constraints; by default 1e-6, in float32 1e-4.

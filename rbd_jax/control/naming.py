@@ -24,7 +24,7 @@ def _names(model: Simulated, of: str, mark: str) -> tuple[str, ...]:
         return tuple(f"y[{i}]" for i in range(size))
     names = [""] * size
     for body, joint in enumerate(model.joint_names):
-        if model.topology.is_mimic[body]:  # its leader has the name
+        if model.topology.is_mimic[body]:  # the joint that it follows has the name
             continue
         places = np.arange(size)[model.v_slice(body) if of == "v" else model.q_slice(body)]
         for i, place in enumerate(places):

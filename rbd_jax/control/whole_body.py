@@ -120,7 +120,7 @@ def whole_body_control(
       constraint_rate: Rate, in 1/s, of constraints and of the limits of q and v. At most about the inverse of the
         controller's period.
       rest: Rate, in 1/s, at which motions outside of all tasks come to rest.
-      damping: Weight of this motion, and of contact forces, which distributes them evenly.
+      damping: Weight of coming to rest, and of contact forces, which distributes the forces evenly.
       time: The current time.
 
     Returns:
@@ -326,7 +326,7 @@ class _Unknowns:
 
 
 def _idle(here: Controlled, unknowns: _Unknowns, settings: Settings):
-    """Returns the weight of each unknown's default, and its negative default value."""
+    """Returns the weight of the squared deviation of each unknown from its default, and the negative default."""
     nv, dtype = unknowns.nv, here.bias.dtype
     mass = jnp.sum(moving_inertias(tree_of(here.system.simulated)).mass).astype(dtype)
     mass = jnp.where(mass > 0, mass, 1)

@@ -206,8 +206,8 @@ def newton_euler_along(
 ) -> Float[Array, "nv"]:
     """Returns the directional derivative of the forces of inverse dynamics, without the armature's; O(n).
 
-    The result is the product of the matrices of `newton_euler_derivatives` with the given changes, computed by sums over paths
-    and subtrees.
+    The result is the product of the matrices of `newton_euler_derivatives` with the given changes,
+    computed by sums over paths and subtrees.
 
     Args:
       motion: The model in a state.

@@ -17,7 +17,7 @@ class Bodies(eqx.Module):
     - `frames`: the frame of each body in the world's axes, relative to `origin`. With an origin near the bodies, distances
       between bodies stay accurate far from the world's origin.
     - `twists`: the spatial velocity `[ω; v]` of each body, in its own frame.
-    - `origin`: the world position of that origin.
+    - `origin`: the position of that reference point in the world.
 
     >>> at = rbd.Transform.from_position(jnp.array([[1.0, 0.0, 0.5]]))
     >>> bodies = rbd.dynamics.Bodies(at, jnp.array([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]), origin=jnp.array([1000.0, 0.0, 0.0]))

@@ -12,9 +12,9 @@ well-chosen frames reduce the cost of the remaining transformations between fram
   part is a mass, its first moment and its second moment along the axis, so that three of the ten parameters vanish. Along a
   slide, it is the second moment of mass in all directions.
 
-An inertia consists of a mass, a first moment and a second moment `K = Σ m r rᵀ`. Products with the acceleration matrix
-`Ω = ω̇× + ω×ω×` give forces and moments: `f = m a + Ω h`, and `n` is `h × a` plus the axial part of `Ω K`. Only angular
-velocities are needed.
+An inertia consists of a mass, a first moment and a second moment `K = Σ m r rᵀ`. Products with the acceleration
+matrix `Ω = ω̇× + ω×ω×` give forces and moments: `f = m a + Ω h`, and `n` is `h × a` plus the axial part of `Ω K`.
+Only angular velocities are needed.
 
 In a tree only one child of each body has such a frame; the book counts the extra cost of the others (eqs. 10.4 to 10.12).
 

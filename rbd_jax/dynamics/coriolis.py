@@ -20,10 +20,10 @@ def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
 
     If every joint has one degree of freedom, C is the matrix of the Christoffel symbols (book eq. 5.6).
 
-    `C = Σ Jᵀ (I J̇ + B J)` over the bodies, with `B = ½ (v×* I - I v× + (I v)×̄*)`. The first two terms of B are the rate of
-    the inertia (book eq. 2.65). With `I^c` and `B^c` summed over subtrees, `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)`, where I^c and
-    B^c belong to the deeper of the two columns. Rheonomic joints add velocity-product forces that are not linear in v; these
-    are in `bias_force` only.
+    `C = Σ Jᵀ (I J̇ + B J)` over the bodies, with `B = ½ (v×* I - I v× + (I v)×̄*)`. The first two terms of B are the rate
+    of the inertia (book eq. 2.65). With `I^c` and `B^c` summed over subtrees, `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)`, where
+    I^c and B^c belong to the deeper of the two columns. Rheonomic joints add velocity-product forces that are not linear
+    in v; these are in `bias_force` only.
 
     Args:
       model: The model.

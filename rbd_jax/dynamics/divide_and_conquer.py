@@ -1,8 +1,8 @@
 """Forward dynamics by divide and conquer: assemblies of articulated bodies in logarithmic depth (book §7.4, §7.5).
 
-The articulated-body algorithm processes a chain link by link. Here neighboring bodies are joined in pairs, then pairs of pairs,
-so that the number of sequential steps grows with the logarithm of the number of bodies. `contraction` computes the order for
-any tree.
+The articulated-body algorithm processes a chain link by link. Here neighboring bodies are joined in pairs, then
+pairs of pairs, so that the number of sequential steps grows with the logarithm of the number of bodies.
+`contraction` computes the order for any tree.
 
 The joined units are *segments*: bodies in a row with two handles, the body above the first joint and the last body. The
 book describes both handles by inverse inertias (eq. 7.57), which do not exist for a massless body. Here a segment maps
@@ -19,11 +19,11 @@ and two segments are joined with `W = (1 + C₁ J₂)⁻¹`, the counterpart of 
 
     A = A₂ W A₁    C = C₂ + A₂ W C₁ A₂ᵀ    J = J₁ + A₁ᵀ J₂ W A₁
 
-Only D is inverted for a single body. D is singular if the body alone has no inertia along its joint, as a massless body between
-two hinges. Therefore each body of a segment gets an auxiliary rigid inertia R, of the size of the inertia that it carries, and
-the segment below subtracts it again: I becomes `I + R` in the first and J becomes `J - R` in the second. The result does not
-change. Each inverse then exists if M is regular: the determinants are ratios of the determinants of M for parts of the tree,
-with R at their ends.
+Only D is inverted for a single body. D is singular if the body alone has no inertia along its joint, as a massless body
+between two hinges. Therefore each body of a segment gets an auxiliary rigid inertia R, of the size of the inertia that it
+carries, and the segment below subtracts it again: I becomes `I + R` in the first and J becomes `J - R` in the second. The
+result does not change. Each inverse then exists if M is regular: the determinants are ratios of the determinants of M for
+parts of the tree, with R at their ends.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def forward_dynamics_by_assembly(
 class _Bodies(eqx.Module):
     """The coefficients of single bodies with their joints, `k` columns each (table 7.1).
 
-    `shift` is X, from above the joint to the body's own origin; `gain` `U D⁻¹`, `inverse` `D⁻¹`, and `apparent`
-    `I^a = I - U D⁻¹ Uᵀ`.
+    `shift` is X, from above the joint to the body's own origin; `gain` `U D⁻¹`, `inverse` `D⁻¹`,
+    and `apparent` `I^a = I - U D⁻¹ Uᵀ`.
     """
 
     subspace: Float[Array, "m 6 k"]
@@ -353,8 +353,8 @@ def _order_before(one: Round) -> np.ndarray:
 def _carried(loads: Float[Array, "m *k"], felt: Float[Array, "r *k"], one: Round) -> Float[Array, "n *k"]:
     """Returns the load at each place after a round: the load of the kept places plus the loads of the raked segments.
 
-    Places with similar numbers of loads are summed together, since a table of all places would be as wide as the largest
-    number.
+    Places with similar numbers of loads are summed together, since a table of all places
+    would be as wide as the largest number.
     """
     flat = felt.reshape(len(felt), int(np.prod(felt.shape[1:])))
     count, owners = len(one.kept) + len(one.lower), _order_after(one)[one.above]
@@ -423,8 +423,8 @@ def _to_all_columns(model: Model, found: list[Array], bodies: list[np.ndarray]) 
 def _inverse(matrix: Float[Array, "m k k"]) -> Float[Array, "m k k"]:
     """Inverts small matrices by Gauss-Jordan elimination with column pivoting.
 
-    One loop over columns handles all matrices at once. Library calls per matrix compile more slowly and run more slowly on a
-    GPU.
+    One loop over columns handles all matrices at once. Library calls per matrix compile more
+    slowly and run more slowly on a GPU.
     """
     size = matrix.shape[-1]
     if size == 1:

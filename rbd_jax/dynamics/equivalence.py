@@ -175,10 +175,10 @@ def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:
 def base_parameters(model: Model) -> BaseParameters:
     """Returns the base parameters of a model, from the transferable inertias of each joint (book §9.7).
 
-    They depend on the joints, their placements and gravity, but not on the inertias. The decision needs concrete values, so
-    do not call this function under `jit`; its result can be used there. Armature is not included. A mimic joint adds its row
-    of the equations to another joint's row, but this function treats rows separately. Use `base_parameters_by_rank` for such
-    models.
+    They depend on the joints, their placements and gravity, but not on the inertias. The decision needs concrete values,
+    so do not call this function under `jit`; its result can be used there. Armature is not included. A mimic joint adds
+    its row of the equations to another joint's row, but this function treats rows separately. Use
+    `base_parameters_by_rank` for such models.
 
     >>> model = rbd.load("double_pendulum")
     >>> base = rbd.base_parameters(model)
@@ -211,8 +211,7 @@ def base_parameters(model: Model) -> BaseParameters:
 def base_parameters_by_rank(model: Model, samples: int | None = None) -> BaseParameters:
     """Returns the base parameters of a model, from the rank of its inverse dynamics regressor in random states.
 
-    It supports models with mimic joints. It also checks `base_parameters`, with which it shares no step. Do not call it under
-    `jit`.
+    It supports models with mimic joints, and serves as an independent check of `base_parameters`. Do not call it under `jit`.
 
     Args:
       model: The model.
@@ -313,7 +312,7 @@ def _looked_at(function: str, numbers):
 def _null_space(rows: np.ndarray, sizes: np.ndarray | None = None) -> np.ndarray:
     """Returns an orthonormal basis of the null space of the rows, one vector per row, to the accuracy of their dtype.
 
-    `sizes` bounds the terms of each column, whose rounding error counts as zero; default: the column norms.
+    `sizes` bounds the terms of each column, whose rounding error counts as zero. By default it follows from the columns.
     """
     tolerance = accuracy(rows.dtype)
     rows = rows.astype(float)
@@ -344,8 +343,8 @@ def _of_unobservable(model: Model, basis: np.ndarray) -> BaseParameters:
 def echelon_basis(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
     """Returns the basis with a unit matrix in its pivot columns, and these columns, from the first blocks if possible.
 
-    The choice depends on the space and not on its basis: it uses the norm of each column after projecting out the chosen
-    columns.
+    The choice depends on the space and not on its basis: it uses the norm of each column after
+    projecting out the chosen columns.
     """
     left = np.linalg.qr(basis.T)[0].T if len(basis) else basis
     pivots: list[int] = []

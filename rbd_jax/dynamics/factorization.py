@@ -5,8 +5,8 @@ factor. A row of either needs space only for the ancestors of its node, one entr
 `(n, depth)`. Rows are eliminated from the leaves to the roots. Eliminating a subtree leaves a square matrix over the ancestors
 of the subtree, and the matrices of sibling subtrees add up. The factorization is therefore a traversal up the tree.
 
-The other algorithms of this library solve with M by articulated bodies, in O(n). These factors serve callers that need the
-matrix or L.
+The other algorithms of this library solve with M by articulated bodies, in O(n). These factors serve
+callers that need the matrix or L.
 """
 
 from __future__ import annotations

@@ -191,9 +191,9 @@ def floating_base_forward_dynamics(
 ) -> FloatingBaseAcceleration:
     """Returns the acceleration of base and joints under joint forces (book table 9.4), in O(n).
 
-    All bodies of a free mechanism fall with the same acceleration. The motion is therefore computed without gravity, and
-    gravity is added to the base acceleration at the end. The joint accelerations do not depend on gravity, not even in
-    rounding.
+    All bodies of a free mechanism fall with the same acceleration. The motion is therefore computed
+    without gravity, and gravity is added to the base acceleration at the end. The joint accelerations do
+    not depend on gravity, not even in rounding.
 
     This is the inverse of `floating_base_inverse_dynamics`.
 
@@ -280,9 +280,9 @@ def floating_base_jacobian(
 ) -> Float[Array, "6 joints"]:
     """Returns `Jᶠˡ = J - (I₀ᶜ)⁻¹ F`: the Jacobian of a body by the joints, with a freely moving base (book ex. 9.4).
 
-    `Jᶠˡ q̇` is the body's velocity at zero total momentum. `Jᶠˡ δq̇` is the change of velocity by an impulse within the
-    mechanism. `Jᶠˡ q̈` is the part of its acceleration that depends on the joint accelerations. For the base it is `-(I₀ᶜ)⁻¹
-    F`.
+    `Jᶠˡ q̇` is the body's velocity at zero total momentum. `Jᶠˡ δq̇` is the change of velocity by an
+    impulse within the mechanism. `Jᶠˡ q̈` is the part of its acceleration that depends on the joint
+    accelerations. For the base it is `-(I₀ᶜ)⁻¹ F`.
 
     Args:
       model: A model with one tree on a `Free` joint.

@@ -51,9 +51,9 @@ def forward_dynamics(
 ) -> Float[Array, "nv"]:
     """Returns the acceleration `M⁻¹ (tau - C v - g + Jᵀ f_ext)` under generalized forces (book table 7.1; eqs. 1.2, 3.3).
 
-    Damping, friction and springs of the joints are not included: add `passive_force` to `tau`, as `rollout` does.
-    A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no defined acceleration, and the
-    result is not finite.
+    Damping, friction and springs of the joints are not included: add `passive_force` to `tau`, as `rollout` does. A
+    degree of freedom that moves no inertia (a massless end of a chain, without armature) has no defined
+    acceleration, and the result is not finite.
 
     Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` and reuse the factors of M from the algorithm.
 
@@ -162,8 +162,8 @@ class TreeFactors(eqx.Module):
     def inverse(self, model: Model) -> Float[Array, "nv nv"]:
         """Returns `M⁻¹ = Uᵀ D⁻¹ U`: a pass up the tree with a unit force along each column, and a pass down.
 
-        For few columns the pass down is a matrix product, which has fewer steps. Otherwise each column has its own
-        traversal.
+        For few columns the pass down is a matrix product, which has fewer steps. Otherwise
+        each column has its own traversal.
         """
         efforts = self._efforts(model.topology.tree)
         if len(efforts) <= MULTIPLIED:

@@ -49,8 +49,8 @@ def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = N
 def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:
     """Returns a block of M, for a model without mimic joints: H₁₁ of hybrid dynamics (book table 9.1).
 
-    In the common frame, composite inertias are sums and momenta need no transformation. The algorithm therefore only selects
-    the required columns.
+    In the common frame, composite inertias are sums and momenta need no transformation. The algorithm therefore
+    only selects the required columns.
     """
     motion = motion.computed("inertias")
     model, tree = motion.model, motion.model.topology.tree

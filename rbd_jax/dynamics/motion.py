@@ -282,8 +282,8 @@ class Motion(Module):
     ) -> Float[Array, "nv"]:
         """Returns the damping (or stiffness) of each degree of freedom for coefficients along joint coordinates.
 
-        Pass `power=1` for dry friction: a mimic joint then contributes by the absolute value of its ratio instead of its
-        square.
+        Pass `power=1` for dry friction: a mimic joint then contributes by the absolute value
+        of its ratio instead of its square.
         """
         places, ratios = self.leading(joints)
         if len(self.model.topology.mimic_joints):

@@ -147,8 +147,8 @@ def solve_augmented_mass_matrix(
       q: Configuration, shape (nq,).
       rhs: A vector or matrix, shape (nv,) or (nv, k).
       joint_terms: One term per degree of freedom, shape (nv,).
-      body_terms: Symmetric, for each body in its own frame, shape (nb, 6, 6); terms of bodies welded to the world have no
-        effect.
+      body_terms: Symmetric, for each body in its own frame, shape (nb, 6, 6); terms of bodies
+        welded to the world have no effect.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> stiffer = jnp.array([10.0, 10.0]), jnp.zeros((model.nb, 6, 6))

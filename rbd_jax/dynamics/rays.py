@@ -32,8 +32,8 @@ def ray_distances(
 ) -> Float[Array, "k"]:
     """Returns the distance along each world ray to the nearest visible shape, infinite for a ray without intersection.
 
-    Shapes with an opacity of zero are invisible. Planes are visible from above only. A ray that starts inside a shape hits the
-    shape where it leaves it.
+    Shapes with an opacity of zero are invisible. Planes are visible from above only. A ray that starts inside a shape
+    hits the shape where it leaves it.
 
     Args:
       model: The model.

@@ -25,8 +25,8 @@ def inverse_dynamics_regressor(
 ) -> Float[Array, "nv parameters"]:
     """Returns Y with `Y θ = inverse_dynamics(model, q, v, a)`, without the contribution of the armature: (nv, 10 nb).
 
-    The force `f = I a + v ×* I v` on each body is linear in its parameters. The degrees of freedom that carry the body transmit
-    `Sᵀ f`.
+    The force `f = I a + v ×* I v` on each body is linear in its parameters. The degrees of freedom
+    that carry the body transmit `Sᵀ f`.
 
     Args:
       model: The model.

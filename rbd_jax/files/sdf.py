@@ -395,8 +395,9 @@ class _File:
         return next(bits for model, bits in self._bits.items() if name.startswith(f"{model}::"))
 
     def _bits_of(self, models: list[Element]) -> dict[str, tuple[int, int]]:
-        """Returns the contact bits of each model. A model without self-collision has its own bit, which collides with all
-        others.
+        """Returns the contact bits of each model.
+
+        A model without self-collision has its own bit, which collides with all other models.
         """
         alone = [one for one in models if not (one.is_true("static") or one.is_true("self_collide"))]
         for one in alone[BITS:]:

@@ -5,8 +5,8 @@
 is minimized over the values p within their bounds. σ_j² is the residual of the j-th sum divided by its degrees of freedom.
 Without estimated inertias, each iteration solves a linear problem and updates the noise. With estimated inertias, the
 problem is conic with the barrier D, whose weight is small compared with that of the data. It is solved by a primal-dual
-interior-point method. Besides the pseudo-inertias P, the method iterates matrices Z that converge to the part of D in the
-gradient, `P Z = τ 1 / spread²`, while τ decreases to 1. The steps are those of Helmberg, Kojima and Monteiro. All
+interior-point method. Besides the pseudo-inertias P, the method iterates dual matrices Z with `P Z = τ 1 / spread²`. As τ
+decreases to 1, they converge to the part of D in the gradient. The steps are those of Helmberg, Kojima and Monteiro. All
 computations are in double precision, without normal equations.
 """
 

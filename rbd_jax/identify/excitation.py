@@ -1,8 +1,9 @@
-"""Motions that say the most about what is free: their design within the limits of a robot, and what is to be expected of them.
+"""Exciting motions: design of informative periodic motions within the limits of a robot, and their expected accuracy.
 
-A motion that was not meant for it sees little of a robot, and what it sees badly no estimator makes better. `excitation` looks
-among Fourier series (Swevers et al. 1997) for the one with the largest determinant of the information that torques have about
-what can be seen at all (D-optimal: the smallest volume of what the errors may be). See `_design` for how.
+Ordinary motions contain little information about many parameters, which no estimator can compensate. `excitation` searches
+Fourier series (Swevers et al. 1997) for the largest determinant of the Fisher information of the torques about the
+identifiable combinations. This is D-optimal: it minimizes the volume of the confidence region. See `_design` for the
+method.
 """
 
 from __future__ import annotations
@@ -52,38 +53,39 @@ from .parameters import Parameters
 
 
 OWNER = "identify.excitation"
-#: So many random motions decide what can be seen at all, and are what a designed one is compared with.
+#: Number of random motions that determine the identifiable directions, and that a designed motion is compared with.
 RANDOM = 16
-#: Noise where none is given: a share of the largest torque, or of what random motions take.
+#: Default noise, relative to the largest torque or to that of random motions.
 NOISE = 0.01
-#: A motion is shortened in so many halvings, and if more times say that this was not enough, in so many small steps.
+#: Number of bisection steps for the contraction of a motion, and of further small steps if a finer check finds violations.
 HALVINGS, ROUNDS = 12, 100
-#: At least at so many times torques and distances are looked at in the end.
+#: Minimum number of times in the final check of torques and distances.
 CHECKED = 2000
-#: So many configurations are tried for one in which the robot can stand.
+#: Number of random configurations in the search for a standing one.
 STANDS = 64
-#: Friction turns over this share of the largest speed, for those who look for a motion.
+#: Width of the sign change of friction during the design, relative to the largest speed.
 TURNING = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Excitation:
-    """A motion that says much about what is free, verified to keep its limits, and what is to be expected of it.
+    """An informative motion that satisfies its limits, and its expected accuracy.
 
-    - `motion`: a `PeriodicMotion`, with `q(t)`, `v(t)`, `a(t)`.
-    - `parameters`: what is free; `seen`: what of it the motion sees.
-    - `rate`: the samples a second that the errors are for, in one period.
-    - `noise`: the standard deviation of the measured forces, of each degree of freedom; infinite where none is measured.
-    - `covariance`: of the values, as `least_squares` will find it if the noise is white and as large.
-    - `condition_number`: of the regressor of what is seen, its columns of one length: how unevenly it is seen.
-    - `gain`: how many times more each combination is seen than by a random motion within the same limits, in the
-      geometric mean; as many periods of the random one say as much.
-    - `distance`: how near shapes come to each other that must not touch, in m; infinite where there are none.
-    - `checked`: at how many times of a period torques and distances were looked at. Positions, speeds and accelerations are kept
-      at all times.
-    - `low`, `high`, `speed`, `acceleration`, `effort`: the limits that were kept, of the joints that move, less the margin;
-      infinite where there is none.
-    - `remarks`: what to know.
+    - `model`: the model.
+    - `motion`: a `PeriodicMotion` with `q(t)`, `v(t)`, `a(t)`.
+    - `parameters`: the parameters to estimate.
+    - `rate`: sampling rate in Hz of the expected errors, for one period.
+    - `noise`: standard deviation of the measured force of each degree of freedom; infinite if it is not measured.
+    - `covariance`: expected covariance of the values from `least_squares`, if the noise is white and of this size.
+    - `seen`: the unidentifiable directions, and the identifiable combinations.
+    - `condition_number`: of the regressor of the identifiable combinations, with normalized columns.
+    - `gain`: geometric mean of the ratio of information to that of a random motion within the same limits. This number of
+      periods of the random motion is equivalent to one period of the motion.
+    - `distance`: smallest distance in m between shapes that must not touch; infinite without such shapes.
+    - `checked`: number of times per period at which torques and distances were checked. The limits of positions, speeds and
+      accelerations hold at all times.
+    - `low`, `high`, `speed`, `acceleration`, `effort`: limits of the moving joints minus the margin; infinite where absent.
+    - `remarks`: additional information, a sentence each.
 
     >>> model = rbd.load("pendulum")
     >>> found = rbd.identify.excitation(model, rbd.identify.masses(), seconds=2.0, effort=20.0, speed=4.0, starts=1, steps=20)
@@ -111,28 +113,33 @@ class Excitation:
 
     @property
     def base_names(self) -> tuple[str, ...]:
-        """The combinations that are seen, each by the value with which others are grouped."""
+        """Names of the identifiable combinations, each the value with which others are grouped."""
         return tuple(self.parameters.names[i] for i in self.seen.kept)
 
     @property
     def base_values(self) -> np.ndarray:
-        """What they are by the model."""
+        """Values of the identifiable combinations in the model."""
         own = self.parameters.values_of(self.model)
         return self.seen.grouping @ np.asarray(own, float)
 
     @property
     def base_standard_errors(self) -> np.ndarray:
-        """Their standard errors to be expected of one period."""
+        """Expected standard errors of the identifiable combinations after one period."""
         found = self.seen.grouping @ self.covariance @ self.seen.grouping.T
         return np.sqrt(np.maximum(np.diag(found), 0))
 
     @property
     def unobservable(self) -> tuple[str, ...]:
-        """In words, what no motion of these joints sees, or not this one."""
+        """Descriptions of the directions that this motion, or any motion of these joints, does not identify."""
         return in_words(self.seen.directions, self.parameters.names)
 
     def log(self, rate: float | int | None = None, periods: int = 1) -> Log:
-        """The motion and the forces that it takes, as a log of a robot that is like its model and has no noise."""
+        """Returns the motion and its forces as a log of a robot that matches the model, without noise.
+
+        Args:
+          rate: Sampling rate in Hz; by default `self.rate`.
+          periods: Number of periods.
+        """
         t = self.motion.times(
             self.rate if rate is None else rate, whole_number("Excitation.log", "periods", periods)
         )
@@ -140,10 +147,17 @@ class Excitation:
         return Log(t, found.q, found.v, found.a, found.tau, name="excitation")
 
     def save(self, path: str | Path, rate: float | int | None = None) -> None:
-        """Write one period: `.csv` with a column for each joint and each number of it, or `.npz` with the series as well.
+        """Writes one period: `.csv` with a column for each joint quantity, or `.npz`, which also contains the series.
 
-        Both are what `read_log` reads, with the forces of the model as `tau`; a controller plays q, v and a. The series are
-        what `PeriodicMotion.read` reads. The file is there as a whole or not at all.
+        `read_log` reads both formats, with the forces of the model as `tau`; a controller can replay q, v and a.
+        `PeriodicMotion.read` reads the series. The file is written atomically.
+
+        Args:
+          path: The file; its suffix selects the format.
+          rate: Sampling rate in Hz; by default `self.rate`.
+
+        Raises:
+          ValueError: If the suffix is neither `.csv` nor `.npz`.
         """
         path = Path(path)
         if path.suffix not in (".csv", ".npz"):
@@ -158,7 +172,7 @@ class Excitation:
             names, columns = ["t"], [log.t]
             for dof in degrees_of_freedom(self.model):
                 if dof.label != dof.name:
-                    continue  # of joints with several: `joints` are those that move
+                    continue  # joints with several degrees of freedom do not move
                 q_place = self.model.q_slice(dof.name).start
                 for name, place in (("q", q_place), ("v", dof.place), ("a", dof.place), ("tau", dof.place)):
                     names.append(f"{name}_{dof.name}")
@@ -169,7 +183,7 @@ class Excitation:
             )
 
     def table(self) -> str:
-        """The combinations that are seen, with units and the standard errors to be expected, as text."""
+        """Returns a text table of the identifiable combinations with units and expected standard errors."""
         units = [self.parameters.units[i] for i in self.seen.kept]
         width = max(map(len, self.base_names), default=0)
         lines = [f"{'':{width}}  {'model':>11}  {'± error':>10}  unit"]
@@ -211,31 +225,47 @@ def excitation(
     seed: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Excitation:
-    """The periodic motion, within limits, whose torques say the most about what is free.
+    """Computes the periodic motion within limits whose torques are the most informative about the estimated parameters.
 
-    It is D-optimal: it has the largest determinant of the information about what can be seen, each degree of freedom weighted by
-    its noise, that was found from several random motions. Units do not matter. Limits of positions, speeds and accelerations are
-    kept at all times; those of torques and the distances between shapes that may touch (`rbd.contacts`) at all of many times,
-    by the numbers of the model. If the model is wrong by much, leave more `margin`, and design again with what was identified.
+    The motion is D-optimal: it has the largest determinant of the information about the identifiable combinations. Each
+    degree of freedom is weighted by its noise. The search starts from several random motions. Units do not matter. The
+    limits of positions, speeds and accelerations hold at all times. The limits of torques, and the distances between shapes
+    that may touch (`rbd.contacts`), are checked at many times, with the parameters of the model. If the model is
+    inaccurate, increase `margin`, and repeat the design with the identified model.
 
-    **Arguments**
+    Args:
+      model: The model.
+      free: Parameter groups on which forces depend linearly, as for `least_squares`. A `prior` reduces the information that
+        is needed.
+      seconds: The period in s.
+      rate: Sampling rate in Hz of the expected errors.
+      harmonics: Number of harmonics of the base frequency.
+      joints: The moving joints, each with one degree of freedom; by default all. Other joints rest at `start`.
+      start: Initial and final configuration, in which other joints rest. By default the motion may start anywhere, and
+        other joints rest in the reference configuration.
+      rest: If True, the motion starts and ends with zero velocity and acceleration.
+      lower: Lower position limits instead of the model's, one number or one for each coordinate. Revolute joints without
+        limits stay within half a turn of the reference configuration.
+      upper: Upper position limits, like `lower`.
+      speed: Speed limits instead of the model's, one number or one for each degree of freedom.
+      acceleration: Acceleration limits, like `speed`; by default none.
+      effort: Limits of forces and torques instead of the model's, like `speed`.
+      noise: Standard deviation of the measured forces, one number for the moving joints, or one for each degree of freedom,
+        infinite if it is not measured. By default 1 % of the largest effort, or of the forces of random motions.
+      margin: Fraction of every limit that remains unused.
+      clearance: Minimum distance in m of shapes that may touch; None ignores shapes.
+      starts: Number of random motions to improve.
+      steps: Number of optimization steps.
+      seed: Seed of the random motions.
+      on_progress: Called with the number of finished steps and the total.
 
-    - `free`: what is free: kinds on which forces depend linearly, as for `least_squares`. What they know beforehand (`prior`)
-      need not be measured.
-    - `seconds`, `harmonics`: the period, and how many multiples of its frequency there are.
-    - `rate`: samples a second, for the errors to be expected.
-    - `joints`: those that move, each with one degree of freedom; all by default. The others are at rest where `start` has them.
-    - `start`: a configuration to start from and to come back to; where joints rest that do not move. By default it
-      starts anywhere, and they rest in the reference configuration.
-    - `rest`: start and end with neither velocity nor acceleration.
-    - `lower`, `upper`, `speed`, `acceleration`, `effort`: limits in place of the model's, one number or one for each coordinate
-      or degree of freedom. Hinges without limits stay within half a turn of the reference configuration.
-    - `noise`: the standard deviation of the measured forces, one number for the joints that move or one for each degree of
-      freedom, infinite where none is measured. By default a hundredth of the largest effort, or of what random motions take.
-    - `margin`: the share of every limit that is left.
-    - `clearance`: how far shapes are to be apart that may touch, in m; None leaves shapes out of it.
-    - `starts`, `steps`, `seed`: how many random motions are improved, in how many steps, and which.
-    - `on_progress`: called with the steps that are done, and all.
+    Returns:
+      The motion and its expected accuracy.
+
+    Raises:
+      ModelError: If forces are not linear in the parameters, the joints or limits are unsuitable, or no motion satisfies
+        the limits.
+      ValueError: If an argument is out of range.
 
     >>> model = rbd.load("double_pendulum")
     >>> free = [rbd.identify.inertias(), rbd.identify.damping()]
@@ -245,15 +275,15 @@ def excitation(
     """
     a_model(OWNER, model)
     if not is_known(model):
-        raise ModelError(f"{OWNER} looks at numbers of the model, so call it outside of jit")
+        raise ModelError(f"{OWNER} requires concrete numbers of the model; call it outside of jit")
     parameters = _linear_parameters(model, free)
     for what, there in (
         ("constraints", model.constraints),
-        ("joints that are led", model.topology.rheonomic),
+        ("kinematically driven joints", model.topology.rheonomic),
     ):
         if there:
             raise ModelError(
-                f"{OWNER}: model {model.name!r} has {what}, so its motions are tied; take a tree without"
+                f"{OWNER}: model {model.name!r} has {what}, so its joints do not move freely. Remove them."
             )
     seconds, rate = (
         float(number(OWNER, name, x, above=0)) for name, x in (("seconds", seconds), ("rate", rate))
@@ -262,9 +292,9 @@ def excitation(
     counts = (("harmonics", harmonics), ("starts", starts), ("steps", steps))
     harmonics, starts, steps = (whole_number(OWNER, name, x) for name, x in counts)
     if not 0 <= seed < 2**32:
-        raise ValueError(f"{OWNER}: seed is {seed}; it is a whole number from 0 to {2**32 - 1}")
+        raise ValueError(f"{OWNER}: seed is {seed}; it must be an integer from 0 to {2**32 - 1}")
     if rest and harmonics < 2:
-        raise ValueError(f"{OWNER}: harmonics is 1; a motion that starts at rest has two or more")
+        raise ValueError(f"{OWNER}: harmonics is 1; a motion that starts at rest needs two or more")
     if rate * seconds < 2 * harmonics:
         raise ValueError(
             f"{OWNER}: at rate {rate:g} there are {rate * seconds:.3g} samples in {seconds:g} s, too few for "
@@ -293,11 +323,11 @@ def excitation(
     return _answer(parameters, design, moving, limits, found, noise, rate, remarks)
 
 
-# Before.
+# Preparation.
 
 
 class _Moving(NamedTuple):
-    """The joints that move, where they are in q and in v, and whether they turn."""
+    """The moving joints, their indices in q and in v, and whether they rotate."""
 
     names: tuple[str, ...]
     q_places: tuple[int, ...]
@@ -306,7 +336,7 @@ class _Moving(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """Of the joints that move, `effort` of all degrees of freedom; less the margin. `said`: what is to be told."""
+    """Limits minus the margin: of the moving joints, `effort` of all degrees of freedom; `said` has remarks."""
 
     low: np.ndarray
     high: np.ndarray
@@ -320,7 +350,7 @@ def _linear_parameters(model: Model, free) -> Parameters:
     parameters = free if isinstance(free, Parameters) else Parameters(model, free)
     for kind in parameters.kinds:
         if not kind.linear:
-            raise ModelError(f"{OWNER}: forces are not linear in what {kind.owner} frees; leave it out here")
+            raise ModelError(f"{OWNER}: forces are not linear in what {kind.owner} estimates; omit it here")
     return parameters
 
 
@@ -356,14 +386,14 @@ def _limits(model, moving, lower, upper, speed, acceleration, effort, margin) ->
         if ends.all():
             if not low[i] < high[i]:
                 raise ModelError(
-                    f"{OWNER}: joint {name!r} has limits {low[i]:g} and {high[i]:g}, which leave no room; "
-                    "name the others by joints=[...]"
+                    f"{OWNER}: joint {name!r} has limits {low[i]:g} and {high[i]:g}, which leave no room. "
+                    "Select other joints by joints=[...]."
                 )
             continue
         if not turns:
             raise ModelError(
                 f"{OWNER}: joint {name!r} slides and has no limits on {'both sides' if not ends.any() else 'one side'}; give "
-                "lower and upper, or leave it out of joints"
+                "lower and upper, or omit it from joints."
             )
         if not ends.any():
             low[i], high[i] = reference[i] - np.pi, reference[i] + np.pi
@@ -383,17 +413,17 @@ def _limits(model, moving, lower, upper, speed, acceleration, effort, margin) ->
             if not value > 0:
                 raise ModelError(
                     f"{OWNER}: joint {name!r} has a limit of {what} of {value:g}; give another by {what}=..., "
-                    "or leave the joint out of joints"
+                    "or omit the joint from joints."
                 )
     half = margin * (high - low) / 2
     left = 1 - margin
-    # What does not move bears what it bears.
+    # Joints that do not move have no effort limit.
     strong = np.where(np.isin(np.arange(model.nv), v_places), left * strong, np.inf)
     return _Limits(low + half, high - half, left * fast[v_places], left * hard[v_places], strong, tuple(said))
 
 
 def _limit(name: str, given, size: int, own) -> np.ndarray:
-    """A limit of each coordinate or degree of freedom, as it is given or as the model has it."""
+    """Returns the given limit, or the model's, for each coordinate or degree of freedom."""
     if given is None:
         return np.array(own, float)
     found = np.asarray(as_array(OWNER, name, given, f"one number or an array of {size}"), float)
@@ -403,7 +433,10 @@ def _limit(name: str, given, size: int, own) -> np.ndarray:
 
 
 def _around(model, moving, limits, given, random) -> np.ndarray:
-    """Configurations in which it may stand: the one given, or at rest; in the middle of the limits; and others at random."""
+    """Returns candidate standing configurations.
+
+    These are the given or reference configuration, the middle of the limits, and random ones.
+    """
     resting, places = np.asarray(model.reference, float) if given is None else given, list(moving.q_places)
     around = np.repeat(resting[None], STANDS + 2, axis=0)
     around[:, places] = random.uniform(limits.low, limits.high, (len(around), len(places)))
@@ -413,12 +446,13 @@ def _around(model, moving, limits, given, random) -> np.ndarray:
         for name, at, low, high in zip(moving.names, given[places], limits.low, limits.high):
             if not low < at < high:
                 raise ModelError(
-                    f"{OWNER}: start has joint {name!r} at {at:g}, and with its margin it may be between {low:.4g} and {high:.4g}"
+                    f"{OWNER}: start has joint {name!r} at {at:g}, but its limits with margin are {low:.4g} and {high:.4g}."
                 )
     return around
 
 
 def _falls(where: str, fault: str) -> ModelError:
+    """Returns an error for a configuration in which the robot cannot stand."""
     return ModelError(
         f"{OWNER}: {where} {fault}; give a start in which the robot can stand, another effort or clearance, or "
         "an rbd.contact.ContactExclusion for shapes that never touch"
@@ -428,8 +462,10 @@ def _falls(where: str, fault: str) -> ModelError:
 def _standing(
     model, moving, limits, start, clearance, harmonics, seconds, rest, random
 ) -> tuple[Design, list[str]]:
-    """The design without what is free: with a configuration in which the robot can stand, and the pairs of shapes that are to be
-    kept apart."""
+    """Returns the design without parameters, and remarks.
+
+    The design has a configuration in which the robot can stand, and the pairs of shapes to keep apart.
+    """
     bare = without(model, "actuator")
     given = None if start is None else np.asarray(configuration(OWNER, model, "start", start), float)
     around = _around(model, moving, limits, given, random)
@@ -505,7 +541,10 @@ def _pair(model: Model, pair) -> str:
 def _scaled(
     design: Design, parameters: Parameters, motions: Series, noise, samples: float
 ) -> tuple[Design, np.ndarray]:
-    """The design with what is free, in units of what random motions see of it, and the noise."""
+    """Returns the design with parameters, and the noise.
+
+    Directions are scaled by the information of random motions.
+    """
     model = parameters.reference
     q, v, a = (
         np.asarray(x, float).reshape(-1, x.shape[-1])
@@ -516,10 +555,10 @@ def _scaled(
     equations, problem = _problem(parameters, Samples(q, v, a, np.where(np.isfinite(noise), tau, np.nan)))
     shown = problem.shown()
     if not shown.shape[1]:
-        raise ModelError(f"{OWNER}: no motion of these joints shows anything of what is free")
+        raise ModelError(f"{OWNER}: no motion of these joints identifies any parameter in free")
     triangle = _weighted(problem, noise) @ shown
     ways = shown @ np.linalg.inv(np.linalg.qr(triangle, mode="r")) * np.sqrt(len(q))
-    # What is known beforehand, less what of it goes to what is not seen.
+    # The prior, minus the part that determines unidentifiable directions.
     known = np.where(np.isfinite(problem.deviation), problem.deviation, np.inf) ** -2.0
     hidden = problem.hidden().directions
     across = hidden * known
@@ -545,7 +584,7 @@ def _noise(design: Design, given, typical: np.ndarray) -> np.ndarray:
     found = np.asarray(as_array(OWNER, "noise", given, f"one number or an array of {model.nv}"), float)
     if found.shape not in ((), (model.nv,)) or not (found > 0).all() or not np.isfinite(found).any():
         raise ValueError(
-            f"{OWNER}: noise is {found.tolist()}; it is one positive number or {model.nv}, infinite where no force is measured"
+            f"{OWNER}: noise is {found.tolist()}; it must be one positive number or {model.nv}, infinite where not measured."
         )
     if found.ndim:
         return found
@@ -559,17 +598,22 @@ def _problem(parameters: Parameters, samples: Samples) -> tuple[Equations, Linea
 
 
 def _weighted(problem: LinearProblem, noise: np.ndarray) -> np.ndarray:
-    """The rows of all degrees of freedom, each over its noise."""
+    """Returns the rows of all degrees of freedom, each divided by its noise."""
     rows = problem.triangles[:, :, :-1] / np.where(np.isfinite(noise), noise, 1.0)[:, None, None]
     return rows.reshape(-1, rows.shape[2])
 
 
-# After.
+# Result.
 
 
 class _Found(NamedTuple):
-    """The best motion, how many times more it says than a random one, how near shapes come, and at how many times all that was
-    looked at."""
+    """The best motion.
+
+    - `motion`: the motion.
+    - `gain`: its information relative to that of a random motion.
+    - `distance`: the smallest distance between shapes.
+    - `checked`: number of times of the final check.
+    """
 
     motion: Series
     gain: float
@@ -597,13 +641,13 @@ def _best(design: Design, random: Series, found: Series) -> _Found:
             return _Found(jax.tree.map(lambda x: pick(x, 0), motion), gain, distance, checked)
         motion = shortened(design, motion, jnp.asarray([1 - 1 / ROUNDS], design.model.dtype))
     raise ModelError(
-        f"{OWNER}: no motion was found that keeps the limits of torques and the distances between shapes, "
-        f"which are exceeded by {100 * over[0]:.3g} %; give another start, or more room"
+        f"{OWNER}: no motion satisfies the limits of torques and the distances between shapes; "
+        f"the best one exceeds them by {100 * over[0]:.3g} %. Pass another start, or wider limits."
     )
 
 
 def _kept(design: Design, motions: Series) -> np.ndarray:
-    """To which share each motion is to be shortened so that it keeps the limits."""
+    """Returns the factor by which each motion must be contracted to satisfy the limits."""
     count = FINE * design.harmonics
     least, most = np.zeros(len(motions.middle)), np.ones(len(motions.middle))
     share = most.copy()
@@ -618,7 +662,7 @@ def _kept(design: Design, motions: Series) -> np.ndarray:
 
 
 def _beyond(design: Design, motions: Series, count: int) -> tuple[np.ndarray, float]:
-    """By what each motion is beyond its limits of torques and distances at most, as a share; and the least distance of all."""
+    """Returns the largest relative violation of each motion, and the smallest distance of all."""
     q, v, a = (np.asarray(x) for x in states(design, motions, count))
     flat = (x.reshape(-1, x.shape[-1]) for x in (q, v, a))
     tau, apart = needed(design.model, design.pairs, *flat)
@@ -675,7 +719,7 @@ def _answer(parameters, design, moving, limits, found: _Found, noise, rate, rema
 
 
 def _verify(motion: PeriodicMotion, limits: _Limits) -> None:
-    """That the bounds of what is returned are within the limits, to rounding."""
+    """Checks that the bounds of the result are within the limits, up to rounding."""
     low, high, speed, acceleration = motion.extent()
     slack = 1 + 1e3 * float(jnp.finfo(motion.middle.dtype).eps)
     room = (slack - 1) * (np.abs(limits.low) + np.abs(limits.high))
@@ -686,12 +730,12 @@ def _verify(motion: PeriodicMotion, limits: _Limits) -> None:
     if not kept.all():
         names = ", ".join(repr(name) for name, fine in zip(motion.joints, kept) if not fine)
         raise ModelError(
-            f"{OWNER}: the motion that was found leaves the limits of {names}; please report this"
+            f"{OWNER}: the resulting motion violates the limits of joints {names}; please report this."
         )
 
 
 def samples_along(model: Model, motion: PeriodicMotion, t: np.ndarray) -> Samples:
-    """States along a motion, and the forces that motors must give there."""
+    """Returns states along a motion, and the required motor forces."""
     q, v, a = (np.asarray(x, float) for x in motion.along(t))
     bare = without(model, "actuator")
     return Samples(q, v, a, needed(bare, (), q, v, a)[0])

@@ -62,8 +62,8 @@ def least_squares(
       logs: One or several runs, or their precomputed `Equations`.
       free: Parameter groups on which forces depend linearly, such as `inertias`, `masses`, `damping`, `coulomb`,
         `armature`, `stiffness`.
-      robust: If True, reduce the weight of large errors and ignore errors beyond 4.7 times the noise (Tukey's biweight,
-        preceded by Huber's weights), so that outliers have no effect. This requires several passes over the data.
+      robust: If True, large errors have less weight, and errors beyond 4.7 times the noise are ignored. The weights are
+        Tukey's biweight, preceded by Huber's. This requires several passes over the data.
       cutoff: Cutoff frequency in Hz of the smoothing that provides missing velocities or accelerations; see `Equations.of`.
       slow: Speed below which samples are omitted because of friction; see `Equations.of`.
       checkpoint: File to save progress to and to resume from; see `Equations.of`. The saved pass over the logs is valid for

@@ -1,4 +1,4 @@
-"""Simulations compared with logs: by multiple shooting, with windows that are joined, or free, or start as measured."""
+"""Comparison of simulations with logs by multiple shooting; windows are joined, independent, or start as measured."""
 
 from __future__ import annotations
 
@@ -45,18 +45,21 @@ from .sanity import check_log, continuous, label_of, refuse_slow
 from .smoothing import FEWEST, is_noisy, manifold_rates, smoothed, tangent_steps, white_noise
 
 
-#: Over so many samples velocities are compared with smoothed ones, to tell how far those may be off.
+#: Number of samples over which velocities are compared with smoothed ones, to estimate the error of the latter.
 OVER = 10
-#: How far states that forces have of their own are taken to be off.
+#: Prior standard deviation of internal states of forces.
 INTERNAL = 1e-3
 
 
 class Drive(eqx.Module):
-    """What drives the simulation of a window.
+    """Input of a window's simulation.
 
-    - `tau`, `u`: of each of its rows, or of each step between them; of u first what was told before, which may arrive in it.
-    - `spacing`: how far rows are apart, in s; `substeps`: in how many steps.
-    - `held`: for how many steps what drives it is held; `lead`: how much of u is from before.
+    - `tau`, `u`: values for each row, or for each step between rows. u begins with earlier controls, which may arrive in
+      the window.
+    - `spacing`: time between rows, in s.
+    - `substeps`: number of steps between rows.
+    - `held`: number of steps for which an input is held.
+    - `lead`: number of entries of u before the window.
     """
 
     tau: Any
@@ -68,11 +71,11 @@ class Drive(eqx.Module):
 
     @property
     def size(self) -> int:
-        """How many rows are simulated, without the last, in which the window ends."""
+        """Number of simulated rows without the last one, in which the window ends."""
         return self.tau.shape[0] * self.held // self.substeps - 1
 
     def arrived(self, model: Model) -> Controls:
-        """What acts in every step, and as far as from its last row to the next."""
+        """Returns the input of every step, from the first row to one row after the last."""
         held = lambda x: None if x is None else jnp.repeat(x, self.held, axis=0)
         tau, u = held(self.tau), held(self.u)
         if u is not None:
@@ -81,24 +84,27 @@ class Drive(eqx.Module):
 
 
 class OutputError(Comparison):
-    """Simulations of windows from their first states, under the measured controls, against all that was measured.
+    """Compares simulations of windows under the measured controls with all measurements.
 
-    Every window is a `rbd.rollout` by itself. Its first state is one of the unknowns: simulations of a whole run would have to
-    be right over all of it before they say anything, and those of unstable robots never are. With "joined" windows
-    each goes on where the one before ended (multiple shooting): what is found in the end is the one simulation of the whole run.
+    Every window is a separate `rbd.rollout`, and its initial state is an unknown. Simulations of a complete run would have
+    to be accurate over the entire run, which is impossible for unstable robots. "Joined" windows start where the preceding
+    one ends (multiple shooting): the result is a single simulation of the complete run.
 
-    - `window`: how long windows are, in s; by default half a second. With None a run is one window.
-    - `nodes`: "joined"; or "free", where each window has a state of its own; or "measured", where states are taken as measured.
-    - `compare`: channels to compare, of "q", "v" and names of sensors; by default all that there are.
-    - `drift`: for joined windows, how far the state may jump between them, as a standard deviation in units of what it moves by
-      from one sample to the next: what a model cannot explain (pushes, slip) then stays where it was. By default it may not.
-    - `ensemble`: so many simulations of each window, from first states that scatter as far as measurements leave them open, in
-      place of one. Their mean is compared, and derivatives are by regression over them. For motions that jump with where they
-      begin, so that derivatives at one place say nothing about the way to another: contact that chatters, sticks and slips. It
-      takes twice as many as there are unknowns of a window, or more.
-    - `scheme`, `dt`: of the simulation; the step divides the time between samples. By default as `rollout` has them, and the
-      time between samples, or the model's own time step if that is less.
-    - `checkpoint`: what reverse-mode differentiation remembers, as in `rollout`.
+    Args:
+      window: Length of windows in s. With None, each run is one window.
+      nodes: "joined"; "free", where each window has an independent initial state; or "measured", where initial states are
+        as measured.
+      compare: Channels to compare: "q", "v" and names of sensors. All available channels by default.
+      drift: Standard deviation of the state jumps between joined windows, in units of the motion from one sample to the
+        next. Effects that the model cannot explain (pushes, slip) then stay local. By default, jumps are not allowed.
+      ensemble: Number of simulations of each window, from initial states that scatter within their uncertainty. The mean is
+        compared, and derivatives result from regression over the ensemble. Use it for motions that depend discontinuously
+        on the initial state (chattering contact, stick-slip), where derivatives at a point are not informative. At least
+        twice the number of unknowns of a window.
+      scheme: Integration scheme; by default as in `rollout`.
+      dt: Time step in s; it is reduced to divide the time between samples. By default the time between samples, or the
+        model's own time step if that is smaller.
+      checkpoint: Memory policy of reverse-mode differentiation, as in `rollout`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
@@ -134,11 +140,11 @@ class OutputError(Comparison):
         self.compare = None if compare is None else tuple(compare)
         self.drift = None if drift is None else float(number(owner, "drift", drift, above=0))
         if drift is not None and nodes != "joined":
-            raise ValueError(f"{owner}: drift is between joined windows, and nodes is {nodes!r}")
+            raise ValueError(f"{owner}: drift is between joined windows, but nodes is {nodes!r}.")
         self.ensemble = None if ensemble is None else whole_number(owner, "ensemble", ensemble)
         if ensemble is not None and nodes == "measured":
             raise ValueError(
-                f"{owner}: an ensemble scatters about first states that are found, and nodes is 'measured'"
+                f"{owner}: ensemble requires estimated initial states, but nodes is 'measured'. Use 'joined' or 'free'."
             )
         self.scheme, self.checkpoint = scheme, checkpoint
         self.dt = None if dt is None else float(number(owner, "dt", dt, above=0))
@@ -147,14 +153,14 @@ class OutputError(Comparison):
         owner = "identify.OutputError"
         if model.constraints:
             raise LogError(
-                f"{owner}: model {model.name!r} has constraints, and unknown first states do not know of them; take a tree"
+                f"{owner}: model {model.name!r} has constraints, which estimated initial states would violate. Use a tree."
             )
         told = all_told(owner, logs)
         model = as_driven(model, told)
         chosen = chosen_channels(owner, model, logs, self.compare, ("q", "v"))
         runs = [_Run.of(model, log) for log in logs]
         substeps = self._substeps(model, max(run.spacing for run in runs))
-        # Told at other times than those of rows, it changes between them.
+        # Controls at times other than those of the rows change between rows.
         held = substeps if all(run.driven_on_rows for run in runs) else 1
         per_row = substeps // held
         runs = [run.driven(model, per_row) for run in runs]
@@ -164,7 +170,7 @@ class OutputError(Comparison):
         if self.window is not None:
             size = min(size, max(1, round(self.window / min(run.spacing for run in runs))))
         late, lead = _late(model), [0] * len(runs)
-        if told and late is not None:  # and may be later than is thought, by a window
+        if told and late is not None:  # estimated delays may increase by up to one window
             lead = [int(late / run.spacing) + 1 for run in runs]
         cuts = [run.cut(size, rows) for run, rows in zip(runs, lead)]
         begins = np.concatenate([run.t[cut] for run, cut in zip(runs, cuts)])
@@ -194,15 +200,15 @@ class OutputError(Comparison):
         return Windows(given, measured, start, begins, index, goes_on & (self.nodes == "joined"), scatter)
 
     def _substeps(self, model: Model, spacing: float) -> int:
-        """In how many steps the time between two rows is simulated."""
+        """Returns the number of simulation steps between two rows."""
         step = self.dt or model.settings.timestep or spacing
         return max(1, math.ceil(spacing / step - 1e-6))
 
     def _channel(self, model, name, runs, cuts, size, goes_on) -> Measured:
-        """One channel of all runs: each sample belongs to the window in which it happened."""
+        """Returns one channel of all runs; each sample is assigned to the window in which it occurred."""
         late = delay_of(model, name)
         samples = [run.channel(name) for run in runs]
-        # A delay may be free, also one that is zero now.
+        # A delay may be estimated, even if it is zero now.
         on_rows = all(one is None or one[2] for one in samples) and not has_delay(model, name)
         ends = iter(~goes_on)
         parts, most = [], 0
@@ -239,7 +245,7 @@ class OutputError(Comparison):
         return measured(model, name, values, t, on_rows)
 
     def path(self, model: Model, window: Windows, start: State) -> Trajectory:
-        """The simulation of one window."""
+        """Returns the simulation of one window."""
         drive, arrived = window.given, window.given.arrived(model)
         substeps, steps = drive.substeps, drive.size * drive.substeps
         tau, u = (None if x is None else x[:steps] for x in (arrived.tau, arrived.u))
@@ -278,8 +284,13 @@ class OutputError(Comparison):
 
 
 class _Run(NamedTuple):
-    """A log on the rows of a simulation: `spacing` apart, with the state as it was measured, and what is held from each on, or
-    in each of `per_row` steps."""
+    """A log on the rows of a simulation.
+
+    - `t`, `spacing`: times of the rows, and their distance in s.
+    - `q`, `v`: the measured states.
+    - `regular`: whether the log's own times are equally spaced.
+    - `tau`, `u`: inputs that are held from each row on, or during each of `per_row` steps.
+    """
 
     log: Log
     t: np.ndarray
@@ -299,7 +310,7 @@ class _Run(NamedTuple):
     def of(model: Model, log: Log) -> _Run:
         check_log(model, log)
         if log.q is None:
-            raise LogError(f"Log {log.name!r} has no q, and simulations have to start somewhere")
+            raise LogError(f"Log {log.name!r} has no q. Simulations require initial states.")
         refuse_slow(log)
         spacing = float(np.median(np.diff(log.t)))
         regular = bool(np.abs(np.diff(log.t) - spacing).max() <= 1e-3 * spacing)
@@ -312,12 +323,12 @@ class _Run(NamedTuple):
 
     @property
     def driven_on_rows(self) -> bool:
-        """Whether what drives it changes at rows alone."""
+        """True if inputs change only at rows."""
         given = [channel for channel in (self.log.tau, self.log.u) if channel is not None]
         return self.regular and all(channel.t is None and not channel.delay for channel in given)
 
     def driven(self, model: Model, per_row: int) -> _Run:
-        """With what drives it, in each of so many steps of a row."""
+        """Returns the run with its inputs, for each of `per_row` steps of a row."""
 
         def known(channel, size):
             if channel is None or not size:
@@ -331,7 +342,7 @@ class _Run(NamedTuple):
         return self._replace(tau=tau, u=u, per_row=per_row)
 
     def cut(self, size: int, lead: int = 0) -> np.ndarray:
-        """The rows at which windows of so many steps begin, of those that are driven throughout, and told so many rows before."""
+        """Returns the first rows of windows of `size` steps with complete inputs, including controls `lead` rows earlier."""
         first = np.arange(0, self.steps, size)
         by_row = lambda x: np.isfinite(x).reshape(len(self.t), self.per_row * x.shape[1])[: self.steps]
         told = np.all(by_row(self.u), axis=1)
@@ -339,18 +350,18 @@ class _Run(NamedTuple):
         whole = np.array([known[i : i + size].all() and told[max(i - lead, 0) : i].all() for i in first])
         if not whole.any():
             raise LogError(
-                f"Log {self.log.name!r}: no window has all of its controls; fill the gaps in tau and u, or take a shorter window"
+                f"Log {self.log.name!r}: no window has complete controls. Fill the gaps in tau and u, or use a shorter window."
             )
         if not whole.all():
             warnings.warn(
-                f"Log {self.log.name!r}: of {len(whole)} windows {int((~whole).sum())} have gaps in tau or u and are left out",
+                f"Log {self.log.name!r}: of {len(whole)} windows {int((~whole).sum())} have gaps in tau or u and are omitted",
                 LogWarning,
                 stacklevel=5,
             )
         return first[whole]
 
     def channel(self, name: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
-        """Times, values, and whether those are the times of the rows."""
+        """Returns times and values, and True if the times are those of the rows."""
         channel = getattr(self.log, name) if name in CHANNELS else self.log.sensors.get(name)
         if channel is None:
             return None
@@ -359,12 +370,12 @@ class _Run(NamedTuple):
 
 
 def _warn_of(model: Model, run: _Run, nodes: str) -> None:
-    """What simulations of a log take for granted, and may not be meant."""
+    """Warns of assumptions of the simulation that may be unintended."""
     log = run.log
     if log.tau is None and log.u is None:
         warnings.warn(
-            f"Log {log.name!r} has neither tau nor u, so nothing drives the simulation: the robot is taken to move freely. If it "
-            "does, zeros in tau say so",
+            f"Log {log.name!r} has neither tau nor u, so nothing drives the simulation. The robot is assumed to move freely; if "
+            "it does, give zeros in tau.",
             LogWarning,
             stacklevel=5,
         )
@@ -379,7 +390,7 @@ def _warn_of(model: Model, run: _Run, nodes: str) -> None:
             worst = int(np.argmax(np.where(noisy, noise, 0)))
             warnings.warn(
                 f"Log {log.name!r}: {label_of(model, name, worst)} has noise of about {noise[worst]:.2g}, and nodes='measured' "
-                "takes first states of windows as exact; 'joined' and 'free' find them",
+                "takes initial states of windows as exact. Use 'joined' or 'free' to estimate them.",
                 LogWarning,
                 stacklevel=5,
             )
@@ -387,41 +398,41 @@ def _warn_of(model: Model, run: _Run, nodes: str) -> None:
 
 
 def _late(model: Model) -> float | None:
-    """How late controls arrive at the actuator where they are latest; None if no actuator has a delay."""
+    """Returns the largest delay of an actuator; None if no actuator has a delay."""
     delays = [float(one.delay) for one in actuators_of(model) if one.delay is not None]
     return max(delays, default=None)
 
 
 def _held(channel: Channel, own: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The means between edges of what is held from each value to the next; NaN where it is not known, as before the first."""
+    """Returns the means between edges of values that are held until the next one; NaN where unknown, as before the first."""
     times = (own if channel.t is None else channel.t) - channel.delay
-    knots = np.append(times, max(edges[-1], times[-1]) + 1.0)  # the last is held for good
+    knots = np.append(times, max(edges[-1], times[-1]) + 1.0)  # the last value is held indefinitely
     known = np.isfinite(channel.values)
     found = np.full((len(edges) - 1, channel.values.shape[1]), np.nan)
     for column in range(found.shape[1]):
         values, there = channel.values[:, column], known[:, column]
-        # Integrals over what is known, of the values and of one, at the knots; they are straight between them.
+        # Integrals of the known values, and of one, at the knots; they are linear in between.
         areas, spans = (
             np.append(0, np.cumsum(np.where(there, x, 0) * np.diff(knots)))
             for x in (values, np.ones(len(times)))
         )
         area, span = (np.diff(np.interp(edges, knots, x)) for x in (areas, spans))
-        whole = span > (1 - 1e-6) * np.diff(edges)  # but for rounding of times
+        whole = span > (1 - 1e-6) * np.diff(edges)  # up to rounding of times
         found[whole, column] = area[whole] / span[whole]
     return found
 
 
 def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Configurations and velocities as they were measured, those that are missing as their neighbours have them."""
+    """Returns configurations and velocities at times t, with missing ones interpolated."""
     log = continuous(model, replace(log, a=None)).on_clock()
     if len(log.t) >= FEWEST:
         log = smoothed(model, replace(log, a=Channel(np.zeros((len(log.t), model.nv)))), whole=True)
     q, v = log.q.values, np.full((len(log.t), model.nv), np.nan) if log.v is None else log.v.values.copy()
     rows = np.flatnonzero(np.isfinite(q).all(axis=1))
     if not len(rows):
-        raise LogError(f"Log {log.name!r}: in no sample all of q is known")
+        raise LogError(f"Log {log.name!r}: no sample has a complete q")
     lost = np.isnan(v).all(axis=0)
-    if lost.any():  # too short, or too noisy, to be smoothed
+    if lost.any():  # too short or too noisy for smoothing
         v[rows[:, None], np.flatnonzero(lost)] = _differences(model, log.t[rows], q[rows])[:, lost]
     at = np.clip(np.searchsorted(log.t[rows], t, side="right") - 1, 0, max(len(rows) - 2, 0))
     first, second = rows[at], rows[np.minimum(at + 1, len(rows) - 1)]
@@ -437,8 +448,10 @@ def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _scatter(model: Model, log: Log) -> np.ndarray:
-    """How far q and v may be off: the noise of what was measured, and of velocities that were not, what smoothing leaves out of
-    those over ten samples; (2 nv,)."""
+    """Returns the standard deviations of measured q and v, (2 nv,).
+
+    They are the noise of the measurements. For derived velocities, they are the smoothing error over ten samples.
+    """
     log = continuous(model, replace(log, a=None)).on_clock()
     t, q = log.t, log.q.values
     rows = np.flatnonzero(np.isfinite(q).all(axis=1))
@@ -461,7 +474,7 @@ def _scatter(model: Model, log: Log) -> np.ndarray:
 
 
 def _differences(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Velocities by differences between samples; zero of a single one."""
+    """Returns velocities by differences between samples; zero for a single sample."""
     if len(t) == 1:
         return np.zeros((1, model.nv))
     if len(t) == 2:
@@ -475,22 +488,27 @@ def _between(model: Model, first, second, share):
 
 
 def _along(times, column, t):
-    """Values between rows on the chord; beyond the ends on that of the two rows there, so that a delay that changes is seen in
-    the first samples of a window, too. On a row the chord before it counts, as of a delay that is zero and can only grow."""
+    """Interpolates linearly between rows, and extrapolates beyond the ends.
+
+    Extrapolation makes changes of a delay observable in the first samples of a window. At a row, the preceding segment is
+    used, because a delay of zero can only grow.
+    """
     row = jnp.clip(jnp.searchsorted(times, t, side="left") - 1, 0, len(times) - 2)
     left = (times[row + 1] - t) / (times[row + 1] - times[row])
     return column[row + 1] - left * (column[row + 1] - column[row])
 
 
 def _nearest(own: np.ndarray, values: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """On straight lines between known values; at the ends the last known."""
+    """Interpolates linearly between known values, and holds the last known value at the ends."""
     known = np.isfinite(values)
     return np.interp(t, own[known], values[known]) if known.any() else np.zeros(len(t))
 
 
 def _filled_up(rows: np.ndarray, first: np.ndarray, size: int, lead: int = 0) -> np.ndarray:
-    """Runs of so many rows from these on, where what is missing is zero; after so many that are before them. Before the first
-    of all it is taken to have been told what it is there."""
+    """Returns `lead + size` rows around each start, with zeros for missing rows.
+
+    Before the first row of all, the controls have the value of the first row.
+    """
     padded = np.concatenate([rows[:1].repeat(lead, axis=0), rows, np.zeros((size, rows.shape[1]))])
     found = np.stack([padded[i : i + lead + size] for i in first])
     found[:, lead:] = np.nan_to_num(found[:, lead:])

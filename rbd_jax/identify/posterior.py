@@ -1,13 +1,13 @@
-"""What values may be after all that was measured: draws from their posterior distribution.
+"""Draws from the posterior distribution of the parameters.
 
-`laplace` takes the logarithm of the posterior for what it is near its maximum, a parabola: that is cheap, and right where data
-say much. `hmc` draws from the posterior as it is, by Hamiltonian Monte Carlo (the No-U-Turn sampler of `blackjax`); first states
-of simulations are drawn along. It moves in coordinates in which the parabola is a sphere,
+`laplace` approximates the log-posterior by a parabola at its maximum. This is cheap, and accurate if the data are
+informative. `hmc` draws from the exact posterior by Hamiltonian Monte Carlo (the No-U-Turn sampler of `blackjax`),
+including the initial states of simulations. It uses coordinates in which the parabola is a sphere,
 
     (x, δ) = (x̂, δ̂) + R⁻¹ z,    p(z) ∝ exp(-loss(x, δ)) |∂values / ∂x|,
 
-δ being first states and R the triangle of all errors linearized at the estimate, so that one step fits all directions. Noise is
-that of the estimate.
+with initial states δ and the triangle R of all errors, linearized at the estimate, so that one step size fits all
+directions. The noise is that of the estimate.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ from .parameters import Parameters
 from .problem import Problem, Unknowns
 
 
-#: Weights of what rows see less than this share of do not settle a direction.
+#: Ignore directions whose weight is below this fraction of the largest one.
 UNSEEN = 1e-9
-#: The step to begin with, in standard deviations, and the share of accepted steps that it is tuned for.
+#: Initial step size, in standard deviations, and the target acceptance rate of its tuning.
 STEP, ACCEPTED = 0.5, 0.8
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Draws of the values of free parameters.
+    """Draws of the values of estimated parameters.
 
-    - `parameters`: what was free; `values`, (draws, values), are in its order, names and units.
-    - `chains`: how many chains they are of, each with as many draws, one after the other.
-    - `divergences`: how many draws came of motions whose energy went astray; where there are many, the posterior has corners that
-      are not reached.
-    - `accepted`: the mean probability with which steps were accepted.
+    - `parameters`: the estimated parameters.
+    - `values`: the draws, (draws, values), in the order, with the names and in the units of `parameters`.
+    - `chains`: number of chains, each with the same number of draws, stored consecutively.
+    - `divergences`: number of draws with a diverging energy; if there are many, the chains do not reach narrow regions of
+      the posterior.
+    - `accepted`: the mean acceptance probability.
 
     >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.damping())
     >>> draws = rbd.identify.Posterior(parameters, 0.3 + 0.01 * np.random.default_rng(0).normal(size=(500, 1)))
@@ -61,26 +62,32 @@ class Posterior:
 
     @property
     def mean(self) -> np.ndarray:
+        """Mean of each value."""
         return self.values.mean(axis=0)
 
     @property
     def covariance(self) -> np.ndarray:
+        """Covariance of the values."""
         return np.atleast_2d(np.cov(self.values.T))
 
     @property
     def standard_errors(self) -> np.ndarray:
+        """Standard deviation of each value."""
         return self.values.std(axis=0, ddof=1)
 
     def intervals(self, level: float | int = 0.95) -> np.ndarray:
-        """Of each value the ends between which it is with this probability, as much left out below as above, (n, 2)."""
+        """Returns the central credible interval of each value, (n, 2).
+
+        Args:
+          level: Probability of the interval; the rest is equally split below and above.
+        """
         if not 0 < level < 1:
-            raise ValueError(f"level is {level}; it is between 0 and 1")
+            raise ValueError(f"level must be between 0 and 1, got {level}.")
         return np.quantile(self.values, [0.5 - level / 2, 0.5 + level / 2], axis=0).T
 
     @property
     def convergence(self) -> np.ndarray:
-        """Gelman and Rubin's R̂ of each value, halves of chains compared: near one where all chains tell the same; below 1.01 is
-        good."""
+        """Gelman-Rubin R̂ of each value, from split chains: near one if all chains agree; below 1.01 is good."""
         parts = self._by_chain()
         half = parts.shape[1] // 2
         parts = np.concatenate([parts[:, :half], parts[:, half : 2 * half]])
@@ -90,7 +97,7 @@ class Posterior:
 
     @property
     def effective_draws(self) -> np.ndarray:
-        """As many independent draws would tell the mean of each value as well: autocorrelations summed by Geyer's pairs."""
+        """Effective sample size for the mean of each value, from autocorrelations summed by Geyer's pairs."""
         parts = self._by_chain()
         chains, count, size = parts.shape
         away = parts - parts.mean(axis=1, keepdims=True)
@@ -110,12 +117,16 @@ class Posterior:
         return found
 
     def models(self, count: int | None = None) -> Model:
-        """Models of the first so many draws (all by default) as one, all of whose numbers have an axis more: for `jax.vmap`."""
+        """Returns models of the first draws as one model with an additional leading axis, for `jax.vmap`.
+
+        Args:
+          count: Number of draws; by default all.
+        """
         count = len(self.values) if count is None else whole_number("Posterior.models", "count", count)
         return _models(self.parameters, jnp.asarray(self.values[:count], self.parameters.reference.dtype))
 
     def table(self, level: float | int = 0.95) -> str:
-        """All values with means, deviations, intervals and units, as text."""
+        """Returns a text table of all values with means, standard deviations, intervals and units."""
         names, units = self.parameters.names, self.parameters.units
         width = max(map(len, names), default=0)
         ends = f"{100 * level:g} % between"
@@ -136,15 +147,16 @@ class Posterior:
 
 
 def laplace(found: Estimate, draws: int = 1000, *, key: Any = None) -> Posterior:
-    """Draws from the normal distribution that has the estimate as its mean, and its covariance.
+    """Draws from the normal distribution with the mean and covariance of an estimate.
 
-    Every draw is a model that can be: inertias are drawn in coordinates without bounds (`Inertia.to_log_cholesky`), and what goes
-    beyond a bound is put on it. Along what the data do not see, values are as they are in the estimate unless something was known
-    beforehand.
+    Every draw is a physically consistent model: inertias are drawn in unconstrained coordinates
+    (`Inertia.to_log_cholesky`), and values beyond a bound are moved to the bound. Values are constant along unobservable
+    directions without a prior.
 
-    - `found`: of any estimator.
-    - `draws`: how many.
-    - `key`: of `jax.random`.
+    Args:
+      found: The estimate of any estimator.
+      draws: Number of draws.
+      key: Random key of `jax.random`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
@@ -176,18 +188,28 @@ def hmc(
     key: Any = None,
     on_draw: Callable[[int, int], Any] | None = None,
 ) -> Posterior:
-    """Draws from the posterior by Hamiltonian Monte Carlo, beginning about an estimate. Wants `blackjax`.
+    """Draws from the posterior by Hamiltonian Monte Carlo, starting near an estimate; requires `blackjax`.
 
-    The density of the values, within their bounds, and of first states is `exp(-problem.loss)` at the noise of the estimate:
-    before anything is measured all values are as likely, but for what is known of them beforehand. What neither data nor
-    knowledge hold has no distribution, and is refused by name.
+    The density of the values, within their bounds, and of the initial states is `exp(-problem.loss)` at the noise of the
+    estimate. The prior is uniform, except for parameters with a `prior`. Directions that neither data nor prior determine
+    have no distribution and cause an error.
 
-    - `problem`, `found`: a problem and what `identify.solve` found of it.
-    - `draws`: of each chain.
-    - `chains`: run at once, from places drawn by `laplace`'s distribution.
-    - `warmup`: so many draws before those, which tune the step.
-    - `key`: of `jax.random`.
-    - `on_draw`: called with how many draws were made of each chain, and how many there will be, warmup included.
+    Args:
+      problem: The problem.
+      found: The estimate of `identify.solve` for this problem.
+      draws: Number of draws per chain.
+      chains: Number of chains, which run in parallel from starting points drawn as in `laplace`.
+      warmup: Number of preceding draws, which tune the step size.
+      key: Random key of `jax.random`.
+      on_draw: Called with the number of draws of each chain so far and in total, including warmup.
+
+    Returns:
+      The draws of all chains.
+
+    Raises:
+      ValueError: If `found` is not an estimate of this problem.
+      LogError: If neither data nor prior determine some parameters.
+      ImportError: If `blackjax` is not installed.
 
     >>> model, t = rbd.load("pendulum"), np.arange(40) / 20
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
@@ -206,11 +228,11 @@ def hmc(
         for name, value in (("draws", draws), ("chains", chains), ("warmup", warmup))
     )
     if found.unknowns is None or found.parameters.names != problem.parameters.names:
-        raise ValueError(f"{owner}: found is no estimate of identify.solve for this problem")
+        raise ValueError(f"{owner}: found is no estimate of identify.solve for this problem.")
     if found.unknowns.states.shape != (len(problem.windows), problem.states):
         raise ValueError(
-            f"{owner}: found has first states of {len(found.unknowns.states)} windows, and the problem has "
-            f"{len(problem.windows)}; solve this problem first"
+            f"{owner}: found has initial states of {len(found.unknowns.states)} windows, but the problem has "
+            f"{len(problem.windows)}. Solve this problem first."
         )
     kernel = _kernel()
     known = problem.with_noise(found.noise)
@@ -242,13 +264,13 @@ def hmc(
 
 
 def _log_density(problem: Problem, unknowns: Unknowns):
-    """The logarithm of the density of the values, carried over to coordinates without bounds."""
+    """Returns the log-density of the values, transformed to unconstrained coordinates."""
     _, turned = jnp.linalg.slogdet(jax.jacfwd(problem.parameters.values)(unknowns.x))
     return turned - problem.loss(unknowns)
 
 
 class _Sphere(eqx.Module):
-    """Where z is: the estimate, and how it moves with z."""
+    """The map from z to unknowns: the estimate, and its derivatives with respect to z."""
 
     unknowns: Unknowns
     x: Any
@@ -259,7 +281,7 @@ class _Sphere(eqx.Module):
 
 
 def _sphere(problem: Problem, found: Estimate) -> _Sphere:
-    """Coordinates in which all errors linearized about the estimate are a unit sphere."""
+    """Returns coordinates in which all errors, linearized at the estimate, form a unit sphere."""
     unknowns = found.unknowns
     assert unknowns is not None
     search = Descent(
@@ -276,9 +298,9 @@ def _sphere(problem: Problem, found: Estimate) -> _Sphere:
     if loose.any():
         names = np.array(problem.parameters.names)[np.abs(ways[loose]).max(axis=0) > 0.1]
         raise LogError(
-            f"identify.hmc: neither data nor anything known beforehand hold {', '.join(names[:6])}"
-            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or leave them out of "
-            "what is free"
+            f"identify.hmc: neither data nor prior determine {', '.join(names[:6])}"
+            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or do not estimate "
+            "them."
         )
     moves = ways.T / sizes
     states = _following(left, moves)
@@ -288,7 +310,10 @@ def _sphere(problem: Problem, found: Estimate) -> _Sphere:
 
 
 def _following(left: Eliminated, moves: np.ndarray) -> np.ndarray:
-    """How first states move with z: with x, with the state before, and by themselves. (windows, states, z)."""
+    """Returns the derivatives of initial states with respect to z, (windows, states, z).
+
+    They depend on x, on the preceding state, and on their own part of z.
+    """
     count, size = len(left.backs), left.states
     free = moves.shape[1]
     whole = np.zeros((count, size, free + count * size))
@@ -304,7 +329,7 @@ def _following(left: Eliminated, moves: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """Nesterov's dual averaging of the step, as Hoffman and Gelman (2014) have it."""
+    """Nesterov's dual averaging of the step size (Hoffman and Gelman, 2014)."""
 
     target: float
     log_step: float
@@ -335,12 +360,12 @@ class _Tuning:
 
 
 def _kernel():
-    """The No-U-Turn sampler for a density: states of chains, one step of each, and what is told of it."""
+    """Returns the No-U-Turn sampler as functions of a density: initialization, one step of each chain, and step statistics."""
     try:
         from blackjax.mcmc import nuts
     except ImportError:
         raise ImportError(
-            "identify.hmc draws by blackjax, which is not installed: pip install blackjax"
+            "identify.hmc requires blackjax, which is not installed: pip install blackjax"
         ) from None
     own = nuts.build_kernel()
 
@@ -364,7 +389,7 @@ def _root(covariance: np.ndarray) -> np.ndarray:
 
 @eqx.filter_jit
 def _moved(parameters: Parameters, values, steps):
-    """Values moved by steps: inertias in their coordinates, others up to their bounds."""
+    """Returns values after steps: inertias in unconstrained coordinates, other values clipped to their bounds."""
     dtype = parameters.reference.dtype
     values, steps = values.astype(dtype), steps.astype(dtype)
     low, high = parameters.bounds()

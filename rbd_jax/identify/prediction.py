@@ -1,9 +1,8 @@
-"""What a model predicts of logs, beside what was measured: each column over time.
+"""Predictions of a model next to the measurements of logs: each column over time.
 
-Predictions are those that a comparison makes: torques of each sample by the equations of motion and readings of sensors
-(`EquationError`), or simulations under the measured controls (`OutputError`). Simulations start somewhere: the first states of
-their windows are those with which the model comes nearest to the log, found here for the model as it is. For windows that are
-joined this is one state for a run.
+The predictions are those of a comparison: torques by the equations of motion and sensor readings (`EquationError`), or
+simulations under the measured controls (`OutputError`). Simulations need initial states. These are estimated for the
+unchanged model, so that the simulations fit the log best. Joined windows have one such state per run.
 """
 
 from __future__ import annotations
@@ -31,24 +30,26 @@ from .problem import GAPS, Problem, Unknowns
 from .robust import huber, huber_loss
 
 
-#: First states: the most turns for each width of the gaps, damping to begin with and what it grows by.
+#: Estimation of initial states: iterations per gap width, initial damping and its growth factor.
 TURNS, FIRST, GROWTH = 20, 1e-3, 10.0
-#: Widths of the gaps before those of the solver. In the first windows find their states by themselves: velocities that were not
-#: measured are hardly known before.
+#: Gap widths before those of the solver. At the first width, windows estimate their initial states independently, because
+#: velocities that were not measured are hardly known.
 WIDE = (1e6, 1e3)
-#: A turn that gains no more than this share is the last.
+#: An iteration with a smaller relative decrease than this is the last one.
 SETTLED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """One column of one log, predicted and measured, at the times at which it was measured.
+    """One column of one log, predicted and measured at the times of measurement.
 
-    - `log`: its name; `column`: what it is called, as "tau elbow"; `unit`: of it.
-    - `t`, `measured`, `predicted`: (n,), in the order of time. Of configurations and orientations that are no plain coordinates
-      these are coordinates on the tangent space. Torques of robots whose actuators were told what to do are sums of tau and
-      what the model says that the actuators did.
-    - `errors`: predicted less measured.
+    - `log`: name of the log.
+    - `column`: name of the column, such as "tau elbow".
+    - `unit`: unit of the column.
+    - `t`, `measured`, `predicted`: (n,), ordered by time. For configurations and orientations that are not plain
+      coordinates, these are coordinates in the tangent space. If actuators have controls, torques are the sum of tau and
+      the actuator forces of the model.
+    - `errors`: predicted minus measured.
 
     >>> t = np.arange(3) / 100
     >>> one = rbd.identify.Prediction("run 1", "tau elbow", "N m", t, np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.0, -0.1]))
@@ -65,15 +66,16 @@ class Prediction:
 
     @property
     def predicted(self) -> np.ndarray:
+        """The predicted values."""
         return self.measured + self.errors
 
     @property
     def spacing(self) -> float:
-        """The usual time between neighbours, in s."""
+        """Median time between neighboring samples, in s."""
         return float(np.median(np.diff(self.t))) if len(self.t) > 1 else np.nan
 
     def even(self) -> np.ndarray:
-        """The errors at even times, NaN where there is none."""
+        """Returns the errors at equally spaced times, NaN where missing."""
         if len(self.t) < 2:
             return self.errors
         place = np.round((self.t - self.t[0]) / self.spacing).astype(int)
@@ -89,9 +91,12 @@ class Prediction:
 def predictions(
     model: Model, logs: Log | Iterable[Log], compare: Comparison | None = None
 ) -> tuple[Prediction, ...]:
-    """What a model predicts of logs: for every log each column that was measured in it.
+    """Returns the predictions of a model for every measured column of every log.
 
-    - `compare`: what is predicted, and how: `EquationError` (the default), or `OutputError`.
+    Args:
+      model: The model.
+      logs: One or several logs.
+      compare: What to predict and how: `EquationError` (the default) or `OutputError`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -104,7 +109,7 @@ def predictions(
     given = as_logs(owner, logs)
     compare = EquationError() if compare is None else compare
     instance(owner, "compare", compare, Comparison, "an identify.EquationError or an identify.OutputError")
-    # Nothing is free: what is said to be is there to have a problem.
+    # No parameter is estimated; the group is a placeholder.
     problem = Problem(model, given, numbers("gravity", _gravity), compare)
     problem.parameters = _Fixed(model)  # pyright: ignore[reportAttributeAccessIssue]
     errors = np.asarray(problem.errors(_with_states(problem))[0], float)
@@ -112,12 +117,12 @@ def predictions(
 
 
 def _gravity(model: Model):
-    """A function with a name is the same in all calls, and so is what is compiled with it."""
+    """Returns the gravity; a named function is the same in all calls, which avoids recompilation."""
     return model.gravity
 
 
 class _Fixed(eqx.Module):
-    """Parameters of which none is free."""
+    """Parameters without any estimated parameter."""
 
     reference: Model
     size: int = eqx.field(static=True, default=0)
@@ -151,7 +156,7 @@ def _by_log(model: Model, logs, windows: Windows, errors: np.ndarray) -> tuple[P
 
 
 def _shown(model: Model, one: Measured, windows: Windows) -> np.ndarray:
-    """What was measured, in the columns of errors."""
+    """Returns the measurements in the columns of the errors."""
     values = np.asarray(one.values, float)
     flat = values.reshape(-1, values.shape[-1]).astype(model.dtype)
     if one.channel == "q":
@@ -176,11 +181,11 @@ def _turns(rows):
     return jax.vmap(lambda q: quaternion.log(jnp.where(q[0] < 0, -q, q)))(rows)
 
 
-# First states.
+# Initial states.
 
 
 def _with_states(problem: Problem) -> Unknowns:
-    """The first states with which the model comes nearest to the logs: Gauss and Newton's steps, damped; Huber's loss."""
+    """Estimates the initial states that fit the logs best, by damped Gauss-Newton steps with Huber's loss."""
     x, dtype = zeros((0,), problem.model.dtype), problem.model.dtype
     states = np.zeros((len(problem.windows), problem.states))
     if not problem.states:
@@ -218,7 +223,7 @@ def _with_states(problem: Problem) -> Unknowns:
 
 
 def _noise(errors: np.ndarray, there: np.ndarray, column_of: np.ndarray) -> np.ndarray:
-    """How large errors of each column usually are: by their median, but no less than a tenth of the root of the mean square."""
+    """Returns the typical error of each column: from the median, but at least a tenth of the root mean square."""
     found = np.ones(int(column_of.max()) + 1)
     for column in range(len(found)):
         rows = np.abs(errors[:, column_of == column][there[:, column_of == column]])

@@ -1,10 +1,11 @@
-"""The problem of identification with nonlinear dependence: what is free, logs, a comparison; its errors, its loss.
+"""The nonlinear identification problem: parameters, logs and a comparison; its errors and its loss.
 
     Σ ρ((predicted - measured) / σ) + ½ Σ ((p - mean) / deviation)² + Σ D(P ‖ P₀) / spread² + ½ Σ (gaps / γ)²
 
-over x, the free numbers in coordinates without bounds, and the first states of the windows that are simulated. ρ is a half of
-the square, or Tukey's; σ the noise of each column, given or found; D the divergence that keeps inertias near what was thought,
-as in `physical_least_squares`, here as a sum of squares; γ, for joined windows, what a state may jump by between them.
+is minimized over x, the unconstrained coordinates of the parameters, and over the initial states of the simulated windows.
+ρ is half of the square, or Tukey's loss. σ is the noise of each column, given or estimated. D is the divergence of inertias
+from their prior, as in `physical_least_squares`, here written as a sum of squares. γ is the scale of state jumps between
+joined windows.
 """
 
 from __future__ import annotations
@@ -39,17 +40,20 @@ from .parameters import Parameters, of_model
 from .robust import tukey_loss
 
 
-#: So many windows are linearized together, on each device.
+#: Number of windows that are linearized together on each device.
 TOGETHER = 256
-#: How much of a motion from one sample to the next a state may jump by between joined windows, stage by stage.
+#: Scale of state jumps between joined windows in each stage, relative to the motion from one sample to the next.
 GAPS = (1.0, 1e-2, 1e-4)
-#: How far free numbers scatter in an ensemble: a tenth of a usual change.
+#: Scatter of parameters in an ensemble: a tenth of a usual change.
 SCATTER = 0.1
 
 
 class Unknowns(NamedTuple):
-    """What a problem is solved for: `x`, the free numbers without bounds, and changes of the first states of windows, (windows,
-    states), on the tangent space: empty where they are not free.
+    """The unknowns of a problem.
+
+    - `x`: the unconstrained coordinates of the parameters.
+    - `states`: changes of the initial states in the tangent space, (windows, states); empty if initial states are not
+      estimated.
 
     >>> print(rbd.identify.Unknowns(jnp.array([0.1]), jnp.zeros((0, 2))).x)
     [0.1]
@@ -60,17 +64,17 @@ class Unknowns(NamedTuple):
 
 
 class Problem:
-    """Free numbers of a model, logs, and how they are compared.
+    """An identification problem: parameters of a model, logs, and a comparison.
 
-    `identify.solve` finds the values; `loss` is for optimizers and samplers of your own.
+    `identify.solve` computes the values; `loss` supports other optimizers and samplers.
 
-    **Arguments**
-
-    - `logs`: one or several runs.
-    - `free`: what is free: kinds, or `Parameters`. Forces need not be linear in them.
-    - `compare`: `EquationError` or `OutputError`, with what they need to know.
-    - `noise`: standard deviations by channel, a number or one for each column; of channels that are left out they are found.
-    - `robust`: let errors count the less the larger they are, as in `least_squares`.
+    Args:
+      model: The initial model.
+      logs: One or several runs.
+      free: Parameter groups, or `Parameters`. Forces need not be linear in them.
+      compare: `OutputError` (the default) or `EquationError`, with their options.
+      noise: Standard deviations by channel, each a number or one number per column; estimated for other channels.
+      robust: If True, reduce the weight of large errors, as in `least_squares`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
@@ -111,7 +115,7 @@ class Problem:
                 raise ValueError(f"{owner}: noise[{name!r}] is {value}; standard deviations are positive")
 
     def _refuse_too_few(self, owner: str) -> None:
-        """Whether there are as many numbers as unknowns; what is known beforehand stands for some."""
+        """Checks that there are as many measurements as unknowns; parameters with a prior are not counted."""
         known = np.isfinite(np.asarray(self.parameters.prior()[1]))
         for place, _ in self.parameters.inertial():
             known[place] = True
@@ -120,33 +124,33 @@ class Problem:
         first = self.states * (int((~self.windows.goes_on).sum()) if joined else len(self.windows))
         if count >= free + first:
             return
-        said = f"{owner}: there are {count} measured numbers, {free} free values of which nothing is known beforehand"
-        said += f", and {first} numbers of first states" if first else ""
-        said += "; record more, free less, or say what is known of them by priors"
+        said = f"{owner}: there are {count} measured numbers, {free} free values without a prior"
+        said += f", and {first} coordinates of initial states" if first else ""
+        said += "; record more, free less, or give priors for them"
         if count < free:
             raise LogError(said)
         warnings.warn(said, LogWarning, stacklevel=3)
 
-    # What it consists of.
+    # Parts of the problem.
 
     @property
     def model(self) -> Model:
-        """The model as it was thought to be."""
+        """The initial model."""
         return self.parameters.reference
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What each column of the errors is called."""
+        """Names of the columns of the errors."""
         return self.windows.columns
 
     @property
     def counts(self) -> np.ndarray:
-        """How many numbers were measured, of each column."""
+        """Number of measurements of each column."""
         return self._by_column(self.windows.there().astype(float))
 
     @property
     def given_noise(self) -> np.ndarray:
-        """The noise of each column as it was given; NaN where it is to be found."""
+        """The given noise of each column; NaN where the noise is estimated."""
         return np.concatenate(
             [
                 np.broadcast_to(self.noise.get(one.channel, np.nan), len(one.columns))
@@ -156,54 +160,61 @@ class Problem:
 
     @property
     def states(self) -> int:
-        """How many numbers of the first state of each window are unknown."""
+        """Number of unknown coordinates of each window's initial state."""
         start = self.windows.start
         if start is None or self.compare.nodes == "measured":
             return 0
         return 2 * self.model.nv + start.internal.shape[-1]
 
     def start(self, model: Model | None = None) -> Unknowns:
-        """Where a search begins: at the model, with first states as measured."""
+        """Returns the starting point of a search: a model, with initial states as measured."""
         x = x_of(self.parameters, self.model if model is None else model)
         return Unknowns(x, zeros((len(self.windows), self.states), self.model.dtype))
 
-    # What it is made of, as functions that JAX differentiates.
+    # Differentiable JAX functions.
 
     def errors(
         self, unknowns: Unknowns
     ) -> tuple[Float[Array, "windows numbers"], Float[Array, "windows states"]]:
-        """Predicted less measured, zero where nothing was measured; and the gaps between windows that are joined."""
+        """Returns predicted minus measured values, zero where missing, and the gaps between joined windows."""
         return _errors_told(self.compare, self.parameters, self.windows, *unknowns)
 
     def prior(self, x: Float[Array, "free"]) -> Float[Array, "rows"]:
-        """What is known beforehand, as errors in units of their deviation."""
+        """Returns the deviations from the prior, in units of their standard deviation."""
         return prior_errors(self.parameters, self.parameters.values(x))
 
     def loss(self, unknowns: Unknowns | Float[Array, "free"]) -> Float[Array, ""]:
-        """What is the least at the estimate, as a differentiable function: the negative logarithm of the likelihood and of what
-        is known beforehand, but for a constant.
+        """Returns the loss: the negative logarithm of likelihood and prior, up to a constant.
 
-        Of columns whose noise was not given it is that of the noise that fits best. Of x alone, first states are as measured.
+        Columns without given noise use the noise that fits best.
+
+        Args:
+          unknowns: The unknowns, or x alone; initial states are then as measured.
+
+        Raises:
+          ValueError: If the problem is robust and a column has no given noise.
         """
         if not isinstance(unknowns, Unknowns):
             unknowns = self.start()._replace(x=jnp.asarray(unknowns))
         if self.robust and not np.isfinite(self.given_noise).all():
             raise ValueError(
-                "Problem.loss: which errors are large, noise says; problem.with_noise(found.noise)"
+                "Problem.loss: a robust loss requires noise; call problem.with_noise(found.noise)"
             )
         return _loss(self.compare, self.parameters, self.windows, *unknowns, self._constants(), self.robust)
 
     def residuals(self, unknowns: Unknowns) -> Float[Array, "rows"]:
-        """All errors in units of the noise, one after the other, for optimizers of least squares: a half of the sum of their
-        squares is the loss. The noise must have been given, and loss be least squares."""
+        """Returns all errors in units of the noise, for least-squares optimizers; half of their sum of squares is the loss.
+
+        The noise of all channels must be given, and the problem must not be robust.
+        """
         if self.robust or not np.isfinite(self.given_noise).all():
             raise ValueError(
-                "Problem.residuals: give the noise of every channel, and robust=False; problem.with_noise(found.noise)"
+                "Problem.residuals: give the noise of every channel, by problem.with_noise(found.noise), and robust=False"
             )
         return _residuals(self.compare, self.parameters, self.windows, *unknowns, self._constants())
 
     def with_noise(self, noise: np.ndarray) -> Problem:
-        """The problem with noise of every column, as an estimate has found it."""
+        """Returns the problem with this noise of each column, such as the noise of an estimate."""
         starts = np.cumsum([0, *(len(one.columns) for one in self.windows.measured)])
         by_channel = {
             one.channel: np.asarray(noise)[a:b]
@@ -213,10 +224,10 @@ class Problem:
         changed.noise = by_channel
         return changed
 
-    # For the solver: numbers.
+    # Numerical methods for the solver.
 
     def drawn(self, number: int) -> Problem:
-        """The same with other ensembles, the n-th that are drawn."""
+        """Returns the problem with the ensembles of this index."""
         if self.compare.ensemble is None:
             return self
         changed, size = copy.copy(self), self.states + self.parameters.size
@@ -225,15 +236,18 @@ class Problem:
         return changed
 
     def errors_of_many(self, unknowns: Unknowns):
-        """`errors` of several unknowns at once, with an axis of its own."""
+        """Returns the `errors` of several points; the first axis is the point."""
         return _errors_of_many(self.compare, self.parameters, self.windows, *unknowns)
 
     def linearized(
         self, points: Sequence[tuple[Unknowns, Any, Any]], by_values: bool = False
     ) -> list[Linear]:
-        """All windows about each of some points, errors times weights, gaps over their sizes; some windows together.
+        """Linearizes all windows at several points, in blocks of windows.
 
-        - `by_values`: x are values, and derivatives by those: what depends on none of them is then exactly zero.
+        Args:
+          points: For each point, the unknowns, the weights of the errors, and the sizes of the gaps.
+          by_values: If True, x are values, with derivatives with respect to the values. The derivatives are then exactly
+            zero for errors that do not depend on a value.
         """
         parameters = ByValues(self.parameters) if by_values else self.parameters
         x, nodes, weights, sizes = (
@@ -256,12 +270,19 @@ class Problem:
         return [Linear(*one, goes_on, self.states) for one in zip(own, gaps)]
 
     def loss_of(self, windows: Windows, unknowns: Unknowns, noise, share) -> Float[Array, ""]:
-        """The loss of some windows alone, `share` times theirs, for noise of each column; the states are theirs."""
+        """Returns the loss of some windows, multiplied by `share`, plus the prior.
+
+        Args:
+          windows: The windows.
+          unknowns: x, and the initial states of these windows.
+          noise: The noise of each column.
+          share: Factor of the windows' loss.
+        """
         constants = self._constants()._replace(noise=noise)
         return _loss(self.compare, self.parameters, windows, *unknowns, constants, self.robust, share)
 
     def gap_unit(self) -> np.ndarray:
-        """What states move by from one sample to the next: the unit of gaps."""
+        """Returns the typical state change from one sample to the next, the unit of gaps."""
         start = self.windows.start
         if start is None or not self.states:
             return np.zeros(0)
@@ -272,7 +293,7 @@ class Problem:
         return np.concatenate([speed * spacing, rate * spacing, np.ones(start.internal.shape[-1]) * spacing])
 
     def _by_column(self, numbers: np.ndarray) -> np.ndarray:
-        """Sums over all numbers of each column, of (windows, numbers)."""
+        """Sums (windows, numbers) over all entries of each column."""
         return np.bincount(self.windows.column_of(), numbers.sum(axis=0), len(self.columns))
 
     def _constants(self) -> Constants:
@@ -284,25 +305,28 @@ class Problem:
 
 @eqx.filter_jit
 def x_of(parameters, model):
-    """Where a model is, in one program: step by step the charts take as long as a solution of a small problem."""
+    """Returns the unconstrained coordinates of a model.
+
+    It is compiled, because uncompiled it would take as long as the solution of a small problem.
+    """
     return parameters.x_of(model)
 
 
 def usual_changes(parameters: Parameters) -> np.ndarray:
-    """A usual change of each value: what one unit without bounds is, at the model."""
+    """Returns a usual change of each value: its change at the model per unit of unconstrained coordinates."""
     x = x_of(parameters, parameters.reference)
     return np.maximum(np.abs(np.asarray(values_by_x(parameters, x)[1], float)).max(axis=1, initial=0), 1e-12)
 
 
 @eqx.filter_jit
 def values_by_x(parameters, x):
-    """Values, and their derivatives by x."""
+    """Returns values and their derivatives with respect to x."""
     x = jnp.asarray(x)
     return parameters.values(x), jax.jacfwd(lambda x: parameters.values(x))(x)
 
 
 class ByValues(eqx.Module):
-    """Parameters whose values are themselves the numbers that models are made of."""
+    """Parameters with the values themselves as coordinates."""
 
     parameters: Parameters
 
@@ -311,7 +335,12 @@ class ByValues(eqx.Module):
 
 
 class Constants(NamedTuple):
-    """What the loss needs beside the windows: noise and counts of columns, the column of each number, the size of gaps."""
+    """Input of the loss besides the windows.
+
+    - `noise`, `counts`: noise and number of measurements of each column.
+    - `column_of`: the column of each entry.
+    - `gap`: the size of gaps.
+    """
 
     noise: np.ndarray
     counts: np.ndarray
@@ -325,7 +354,7 @@ def _pieces(count: int) -> list[slice]:
 
 
 def moved(model: Model, start: State | None, change: Float[Array, "states"]) -> State | None:
-    """A state moved on its tangent space."""
+    """Returns a state moved in its tangent space."""
     if start is None or not change.size:
         return start
     nv = model.nv
@@ -334,7 +363,7 @@ def moved(model: Model, start: State | None, change: Float[Array, "states"]) -> 
 
 
 def _gap(model: Model, end: State | None, following: State | None):
-    """From where a window begins to where the one before ends."""
+    """Returns the tangent vector from the start of a window to the end of the preceding one."""
     assert end is not None and following is not None
     return jnp.concatenate(
         [difference(model, following.q, end.q), end.v - following.v, end.internal - following.internal]
@@ -342,7 +371,7 @@ def _gap(model: Model, end: State | None, following: State | None):
 
 
 def _one(compare, parameters, x, window, after, change, following):
-    """Errors of one window, and its gap to the next; of an ensemble their means over first states."""
+    """Returns the errors of one window and its gap to the next; for ensembles, their means."""
     if compare.ensemble is None or not change.size:
         return _simulated(compare, parameters, window, after, x, change, following)
     design = window.places[:, : change.size]
@@ -353,7 +382,7 @@ def _one(compare, parameters, x, window, after, change, following):
 
 
 def _regressed(compare, parameters, window, after, x, change, following, usual):
-    """Derivatives of errors and gap by first states and x, by regression over an ensemble in which all of them scatter."""
+    """Returns the derivatives of errors and gap with respect to initial state and x, by regression over an ensemble."""
     count = change.size
     design = window.places[:, : count + x.size]
     size = jnp.concatenate([window.scatter, SCATTER * usual])
@@ -370,11 +399,13 @@ def _regressed(compare, parameters, window, after, x, change, following, usual):
 
 @functools.lru_cache(maxsize=4)
 def ensembles(windows: int, count: int, size: int, number: int = 0) -> np.ndarray:
-    """Places in units of their standard deviations, (windows, count, size): in pairs on either side, uncorrelated, of unit
-    variance."""
+    """Returns points in units of their standard deviations, (windows, count, size).
+
+    The points are in antithetic pairs, uncorrelated and of unit variance.
+    """
     if count < 2 * size:
         raise ValueError(
-            f"OutputError: ensemble is {count}, and for the {size} numbers that a window depends on it takes {2 * size} or more"
+            f"OutputError: ensemble is {count}, but for the {size} unknowns of a window it must be {2 * size} or more."
         )
     random = np.random.default_rng(number).normal(size=(windows, count // 2, size))
     half = np.linalg.qr(random)[0] * np.sqrt(count // 2)
@@ -382,7 +413,7 @@ def ensembles(windows: int, count: int, size: int, number: int = 0) -> np.ndarra
 
 
 def _simulated(compare, parameters, window, after, x, change, following):
-    """Of one simulation."""
+    """Returns errors and gap of a single simulation."""
     model = parameters.model(x)
     errors, end = compare.errors(model, window, moved(model, window.start, change))
     if not change.size:
@@ -415,12 +446,12 @@ def _errors_of_many(compare, parameters, windows, x, states):
 
 
 def _next(start: State | None) -> State | None:
-    """The first states of the windows that follow."""
+    """Returns the initial states of the following windows."""
     return jax.tree.map(lambda rows: jnp.roll(rows, -1, axis=0), start)
 
 
 def _in_each(one, windows: Windows, after: State | None, *rows):
-    """`one(window, after, ...)` of each point and window, which are one batch: of rows (points, windows, ...)."""
+    """Applies `one(window, after, ...)` to each point and window in one batch, with rows (points, windows, ...)."""
     points, count = rows[0].shape[:2]
 
     def pair(one, windows, number, *row):
@@ -464,7 +495,7 @@ def _residuals(compare, parameters, windows, x, states, constants):
 
 @eqx.filter_jit
 def _linearized(compare, parameters, windows, after, x, states, following, weights, gap_size, usual):
-    """Of several points, an axis of its own, and windows: triangles of errors, and rows of gaps."""
+    """Returns triangles of errors and rows of gaps for several points and windows."""
 
     def one(compare, parameters, usual, window, after, x, change, following, weight, gap_size):
         def through(change, x):
@@ -484,7 +515,7 @@ def _linearized(compare, parameters, windows, after, x, states, following, weigh
         if not change.size:
             return triangle, jnp.zeros((0, size), x.dtype)
         model = parameters.model(x)
-        end = moved(model, moved(model, after, following), gap)  # where this one ends
+        end = moved(model, moved(model, after, following), gap)  # the end of this window
         gap_by_next = jax.jacfwd(lambda step: _gap(model, end, moved(model, after, step)))(following)
         gaps = jnp.concatenate([gap_by_next, gap_by_state, gap_by_x, gap[:, None]], axis=1)
         return triangle, gaps / gap_size[:, None]
@@ -495,9 +526,12 @@ def _linearized(compare, parameters, windows, after, x, states, following, weigh
 
 
 def prior_errors(parameters: Parameters, values: Float[Array, "free"]) -> Float[Array, "rows"]:
-    """What is known beforehand as errors in units of their deviation, half of whose squares is its part of the loss."""
+    """Returns the deviations from the prior in units of their standard deviation.
+
+    Half of their sum of squares is the prior's part of the loss.
+    """
     mean, deviation = parameters.prior()
-    rows = [(values - mean) / deviation]  # zero where nothing is known
+    rows = [(values - mean) / deviation]  # zero without a prior
     thought = parameters.values_of(parameters.reference)
     for place, spread in parameters.inertial():
         rows.append(_divergence(values[place], thought[place]) / spread)
@@ -505,7 +539,10 @@ def prior_errors(parameters: Parameters, values: Float[Array, "free"]) -> Float[
 
 
 def _divergence(inertia, thought):
-    """Ten numbers, half of whose squares is `D(P ‖ P₀) = |M|² - 4 - 2 Σ log Mᵢᵢ` of `P = L₀ M Mᵀ L₀ᵀ`, M and L₀ triangular."""
+    """Returns ten numbers with half of the sum of squares equal to the divergence `D(P ‖ P₀)`.
+
+    With `P = L₀ M Mᵀ L₀ᵀ`, M and L₀ triangular, `D(P ‖ P₀) = |M|² - 4 - 2 Σ log Mᵢᵢ`.
+    """
     P, P0 = (Inertia.from_parameters(one).pseudo_inertia for one in (inertia, thought))
     root = jnp.linalg.inv(jnp.linalg.cholesky(P0))
     M = jnp.linalg.cholesky(root @ P @ root.T)
@@ -514,7 +551,7 @@ def _divergence(inertia, thought):
 
 
 def _log_error(m):
-    """`±√(2 (m² - 1 - 2 log m))`, smooth at one, where it is `2 log m`."""
+    """Returns `±√(2 (m² - 1 - 2 log m))`, smooth at one, where it is `2 log m` to first order."""
     y = 2 * jnp.log(m)
     small = jnp.abs(y) < 1e-2
     far = jnp.where(small, 1.0, y)

@@ -55,7 +55,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         opened = np.load(path, allow_pickle=False)
         if isinstance(opened, np.ndarray):
-            raise LogError(f"{path}: it is one array without a name; np.savez(path, t=..., q=...) adds names")
+            raise LogError(f"{path}: one array without a name; np.savez(path, t=..., q=...) adds names")
         with opened as file:
             found, objects = {}, []
             for name in file.files:

@@ -1,7 +1,7 @@
-"""A report of an identification, for people: what was found, how far to trust it, and what the data do not say.
+"""Reports of identifications: identified values, their reliability, and unidentifiable directions.
 
-It reads an estimate, predicts its logs by the model before and after, looks at what is left, and says in words what follows.
-Reasons not to trust the result (`doubts`) and what is worth knowing (`remarks`) are kept apart from the page.
+The report predicts the logs with the initial and the identified model, analyzes the residuals, and states the conclusions
+in words. Reasons not to trust the result (`doubts`) and `remarks` are also available separately from the page.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .validation import CrossValidation, pooled
 from .whiteness import Whiteness, whiteness
 
 
-#: Errors on data that were not seen may be so many times those on data that were.
+#: Largest acceptable ratio of errors on held-out data to errors on used data.
 GENERALIZES = 2.0
-#: A model whose errors are this share of what was measured, or more, explains hardly anything.
+#: A model with larger errors relative to the variation of the measurements explains hardly anything.
 EXPLAINS = 0.7
-#: Values are hardly told apart if the condition number of what is seen is this large.
+#: Condition number above which some values can hardly be distinguished.
 HARDLY = 1000.0
-#: Tables with more rows are folded away in HTML.
+#: Tables with more rows are collapsed in HTML.
 LONG = 24
-#: Errors last: intervals too narrow by more than this are worth a remark.
+#: Factor by which intervals must be too narrow to cause a remark.
 NARROW = 1.5
 
-#: What the kinds free, in words.
+#: Descriptions of the parameter groups.
 WORDS = {
-    "Inertias": "the masses, centres of mass and moments of inertia of",
+    "Inertias": "the masses, centers of mass and moments of inertia of",
     "Masses": "the masses of",
-    "CentersOfMass": "the centres of mass of",
-    "Placements": "where the joints sit of",
+    "CentersOfMass": "the centers of mass of",
+    "Placements": "the joint placements of",
     "Damping": "the viscous damping of",
     "Coulomb": "the Coulomb friction of",
     "Friction": "the friction of",
@@ -58,12 +58,14 @@ PLURALS = {"body": "bodies"}
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What is to be said of an identification.
+    """A report of an identification.
 
-    - `title`, `summary`: what it is about, and all of it in one sentence.
-    - `doubts`: reasons not to trust the result, each a sentence; none if there is no reason.
-    - `remarks`: what is worth knowing.
-    - `html`: the page, one file with its figures, that asks nothing of a network; `markdown`: the same without figures.
+    - `title`: the title.
+    - `summary`: a summary in one sentence.
+    - `doubts`: reasons not to trust the result, a sentence each; empty if there are no such reasons.
+    - `remarks`: additional information.
+    - `html`: the page with figures, a single file without network requests.
+    - `markdown`: the page without figures.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -82,14 +84,16 @@ class Report:
 
     @cached_property
     def html(self) -> str:
+        """The page with figures."""
         return as_html(self.title, self.blocks)
 
     @property
     def markdown(self) -> str:
+        """The page without figures."""
         return as_markdown(self.title, self.blocks)
 
     def save(self, folder: str | Path) -> None:
-        """Write `report.html` and `report.md` into a folder, which is made if it is missing; each is whole or absent."""
+        """Writes `report.html` and `report.md` into a folder, atomically; creates the folder if necessary."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in (("report.html", self.html), ("report.md", self.markdown)):
@@ -99,7 +103,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """What is known of one column: how much was measured varies, errors before and after, on data used and held out."""
+    """Results of one column: variation of the measurements, and errors before and after, on used and held-out data."""
 
     name: str
     unit: str
@@ -122,16 +126,18 @@ def report(
     warned: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Report:
-    """A report of an estimate: what was found, measured against predicted, residuals, what the data cannot tell.
+    """Returns a report of an estimate: identified values, predictions, residuals, unidentifiable directions.
 
-    **Arguments**
+    Args:
+      found: The estimate of `least_squares`, `physical_least_squares` or `solve`.
+      logs: The logs that were used.
+      held_out: Logs that were not used, for predictions.
+      validation: The result of `cross_validation`.
+      warned: Warnings of the identification to list.
+      notes: Additional sentences about the method.
 
-    - `found`: what `least_squares`, `physical_least_squares` or `solve` returned.
-    - `logs`: what it was found from.
-    - `held_out`: runs that it was not found from, to be predicted.
-    - `validation`: what `cross_validation` returned.
-    - `warned`: warnings that were raised on the way, to be listed.
-    - `notes`: what else to say of how it was made, a sentence each.
+    Raises:
+      LogError: If the logs contain no data to compare with the model.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -161,7 +167,7 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
     warned = tuple(dict.fromkeys([*warned, *said]))
     columns = _columns(seen, unseen)
     if not columns:
-        raise LogError(f"{owner}: nothing that was measured in these logs can be compared with the model")
+        raise LogError(f"{owner}: these logs have no measurements that can be compared with the model")
     summary = _summary(found, used, columns)
     bodies = _bodies(found)
     doubts = _doubts(found, columns, validation, bodies, bool(held))
@@ -179,11 +185,11 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
     return Report(f"Identification of {before.name}", summary, doubts, remarks, tuple(blocks))
 
 
-# What there is to say.
+# Content.
 
 
 def _named_apart(logs: Sequence[Log]) -> list[Log]:
-    """The logs with a number after names that several have."""
+    """Returns the logs with unique names, by numbering duplicates."""
     names = [log.name for log in logs]
     return [
         replace(log, name=f"{log.name} ({names[: i + 1].count(log.name)})")
@@ -216,29 +222,29 @@ def _columns(seen, unseen) -> list[_Column]:
 
 
 def _spread(rows: Sequence[Prediction]) -> float:
-    """How much what was measured varies: its standard deviation, of all runs together."""
+    """Returns the standard deviation of the measurements over all runs."""
     return float(np.std(np.concatenate([one.measured for one in rows]))) if rows else np.nan
 
 
 def _white(rows: Sequence[Prediction]) -> Whiteness | None:
-    """Of the runs that are sampled as often as the longest."""
+    """Returns the whiteness of the runs with the sampling rate of the longest one."""
     spacing = max(rows, key=lambda one: len(one.t)).spacing
     runs = [one.even() for one in rows if abs(one.spacing / spacing - 1) < 0.01]
     try:
         return whiteness(runs, spacing)
-    except LogError:  # too few, or no errors at all
+    except LogError:  # too few errors, or all errors are zero
         return None
 
 
 def _share(columns: Sequence[_Column], which: str) -> float:
-    """Errors as a share of what was measured, over all columns."""
+    """Returns the errors relative to the variation of the measurements, over all columns."""
     shares = [getattr(one, which) / one.spread for one in columns if one.spread > 0]
     return float(np.sqrt(np.mean(np.square(shares)))) if shares else np.nan
 
 
 def _percent(share: float) -> str:
     if not np.isfinite(share):
-        return "so much that it cannot be told"
+        return "an unknown fraction"
     return (
         f"{100 * share:.2g} %"
         if share < 0.995
@@ -261,7 +267,7 @@ def _summary(found: Estimate, logs: Sequence[Log], columns: Sequence[_Column]) -
 
 
 def _predicted(columns: Sequence[_Column]) -> str:
-    """What is predicted, in words."""
+    """Returns a description of the predicted quantities."""
     forces = [one for one in columns if one.name.startswith("tau ")]
     said = (
         ["joint torques" if all(one.unit == "N m" for one in forces) else "joint forces and torques"]
@@ -296,8 +302,14 @@ def _listed(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Body:
-    """A body as it was and as it came out: its mass and how far off that may be, whether data say it by themselves, and whether
-    there can be such a body."""
+    """A body before and after identification.
+
+    - `mass`: its mass before and after.
+    - `error`: the standard error of its mass.
+    - `seen`: whether the data identify its mass separately.
+    - `moved`: the displacement of its center of mass.
+    - `possible`: whether its inertia is physically consistent, before and after.
+    """
 
     name: str
     mass: tuple[float, float]
@@ -308,7 +320,7 @@ class _Body:
 
 
 def _bodies(found: Estimate) -> list[_Body]:
-    """The bodies whose inertia was free in some way."""
+    """Returns the bodies with estimated inertia parameters."""
     parameters = found.parameters
     chosen = set()
     for kind, block in zip(parameters.kinds, parameters.blocks):
@@ -339,51 +351,51 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
     said = []
     if not found.converged:
         said.append(
-            f"The search for the values did not converge (it stopped after {found.iterations} turns): they are not the "
-            "best there are."
+            f"The search for the values did not converge (it stopped after {found.iterations} iterations): better values "
+            "may exist."
         )
     if found.rank == 0:
         said.append(
-            "The data say nothing at all of what was free: nothing moved enough, or nothing was measured that depends on it."
+            "The data contain no information about the parameters: the motion is too small, or no measurement depends on them."
         )
     for one in bodies:
         if not one.possible[1]:
             said.append(
-                f"{one.name} came out with an inertia that no body has (its mass would have to be negative somewhere). The "
-                "data do not "
-                "determine it well: keep bodies possible by physical least squares, or move the robot more."
+                f"{one.name} has an inertia that no body has (its density would have to be negative somewhere). The data "
+                "do not "
+                "determine it well: use physical least squares, or move the robot more."
             )
     if not all(np.isfinite(one.after) for one in columns):
         said.append("The identified model cannot be simulated along these runs.")
     elif all(one.after >= EXPLAINS * one.spread for one in columns if one.spread > 0):
         said.append(
-            "The identified model explains hardly anything of what was measured. Check units, signs and the order of joints."
+            "The identified model explains hardly anything of the measurements. Check units, signs and the order of joints."
         )
-    beyond = "what was found does not hold beyond them. More varied motion would help, or less that is free."
+    beyond = "the estimate does not hold beyond them. Use more varied motion, or estimate fewer parameters."
     if held:
         pairs = [(one.name, one.unit, one.after, one.held_after) for one in columns]
         if worse := _worse(pairs):
-            said.append(f"On runs that were held out {worse}: {beyond}")
+            said.append(f"On held-out runs, {worse}: {beyond}")
         better = [one.name for one in columns if one.held_after > 1.05 * one.held_before]
         if better:
             said.append(
-                f"On runs that were held out the model as it was before predicts {_some(better)} better than the identified one."
+                f"On held-out runs, the initial model predicts {_some(better)} better than the identified one."
             )
     elif validation is not None:
         parts = validation.columns, validation.units, validation.training, validation.held_out
         if worse := _worse(list(zip(*parts))):
-            said.append(f"In cross-validation, on data that were held out, {worse}: {beyond}")
+            said.append(f"In cross-validation, on held-out data, {worse}: {beyond}")
     return tuple(said)
 
 
 def _worse(pairs) -> str:
-    """Of columns with their units and errors on data used and held out those that are much worse there, in words."""
+    """Returns a description of the columns with much larger errors on held-out data than on used data."""
     found = [(unseen / max(seen, 1e-300), name, unit, unseen) for name, unit, seen, unseen in pairs
              if unseen > GENERALIZES * seen]  # fmt: skip
     if not found:
         return ""
     ratio, name, unit, error = max(found)
-    others = f", and {len(found) - 1} more too" if len(found) > 1 else ""
+    others = f", and {len(found) - 1} more columns" if len(found) > 1 else ""
     return (
         f"{name} is off by {error:.3g} {unit}, {ratio:.2g} times as much as on the data used{others}".replace(
             "e+0", "e"
@@ -404,21 +416,21 @@ def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
     lost = found.parameters.size - found.rank
     if lost:
         said.append(
-            f"Of {found.parameters.size} values the data see {_count(found.rank, 'combination')}; along {lost} others "
-            "the values are "
-            "what they were before, or what is most plausible."
+            f"For {found.parameters.size} values, the data identify {_count(found.rank, 'combination')}; along {lost} others, "
+            "the values keep "
+            "their initial or most plausible values."
         )
     if found.condition_number > HARDLY:
         said.append(
-            f"Some values can hardly be told apart (condition number {found.condition_number:.2g}): their errors are "
-            "large, and "
-            "go together."
+            f"Some values can hardly be distinguished (condition number {found.condition_number:.2g}): their errors are "
+            "large and "
+            "correlated."
         )
     if found.at_bounds:
         said.append(
-            f"{_some(found.at_bounds, 6)} ended at a bound: the data would go on beyond it. Zero friction may be "
-            "right; else "
-            "something that is not in the model may be taken for it."
+            f"{_some(found.at_bounds, 6)} ended at a bound, and the data favor values beyond it. Zero friction may be "
+            "correct. Otherwise, "
+            "the model may lack an effect."
         )
     worst = [
         one for one in columns if one.white is not None and one.white.narrow > NARROW and not one.white.white
@@ -426,16 +438,16 @@ def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
     if worst:
         one = max(worst, key=lambda one: one.white.narrow)
         said.append(
-            f"What is left is not white noise in {_count(len(worst), 'column')}: intervals are too narrow, in "
+            f"The residuals are not white noise in {_count(len(worst), 'column')}: intervals are too narrow, in "
             f"{one.name} by up to "
             f"{one.white.narrow:.2g} times."
         )
     changed = [one for one in bodies if not one.seen and not 1 / 3 <= one.mass[1] / one.mass[0] <= 3]
     if changed:
         listed = ", ".join(f"{one.name} from {one.mass[0]:.3g} to {one.mass[1]:.3g} kg" for one in changed)
-        said.append(f"Masses changed much that the data do not see by themselves: {listed}.")
+        said.append(f"Masses that the data do not identify separately changed much: {listed}.")
     if not all(np.isfinite(one.before) for one in columns):
-        said.append("The model as it was before could not be simulated along these runs.")
+        said.append("The initial model cannot be simulated along these runs.")
     return tuple(said)
 
 
@@ -446,9 +458,9 @@ def _verdict(doubts, remarks) -> list[Block]:
     if doubts:
         blocks: list[Block] = [Text("Do not trust these values yet:", "bad"), Items(doubts)]
     else:
-        blocks = [Text("Nothing on this page speaks against the result.", "good")]
+        blocks = [Text("No check on this page contradicts the result.", "good")]
     if remarks:
-        blocks += [Text("Worth knowing:"), Items(remarks)]
+        blocks += [Text("Remarks:"), Items(remarks)]
     return blocks
 
 
@@ -464,7 +476,7 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
         elif np.isfinite(error):
             interval = f"{_digits(intervals[i, 0], error)} to {_digits(intervals[i, 1], error)}"
         else:
-            interval = "not known"
+            interval = "unknown"
         rows.append(
             [
                 name,
@@ -475,9 +487,9 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
                 unseen[i],
             ]
         )
-    header = ("", "before", "identified", "95 % interval", "unit", "seen by the data")
+    header = ("", "before", "identified", "95 % interval", "unit", "identifiable")
     long = f"All {len(rows)} values" if len(rows) > LONG else ""
-    blocks: list[Block] = [Heading("What was found")]
+    blocks: list[Block] = [Heading("Identified values")]
     if bodies:
         blocks.append(
             Table(
@@ -486,15 +498,15 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
                     "mass before [kg]",
                     "identified [kg]",
                     "± standard error",
-                    "centre of mass moved by [m]",
-                    "can be a body",
+                    "center of mass moved by [m]",
+                    "physically consistent",
                 ),
                 [
                     [
                         one.name,
                         f"{one.mass[0]:.4g}",
                         f"{one.mass[1]:.4g}",
-                        f"{one.error:.2g}" if np.isfinite(one.error) else "not known",
+                        f"{one.error:.2g}" if np.isfinite(one.error) else "unknown",
                         f"{one.moved:.3g}" if one.moved > 1e-9 else "0",
                         "yes" if one.possible[1] else "no" + ("" if one.possible[0] else " (nor before)"),
                     ]
@@ -507,19 +519,19 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
         Table(header, rows, (1, 2, 3), long),
         Picture(
             partial(figures.values, found),
-            "Each value with its 95 % interval, and what it was before, by unit."
+            "Each value with its 95 % interval and its initial value, by unit."
             + (
-                f" Of units with more than {figures.VALUES} values those are drawn that have changed most beside their errors."
+                f" For units with more than {figures.VALUES} values, only those with the largest relative changes are drawn."
                 if max(own.units.count(unit) for unit in own.units) > figures.VALUES
                 else ""
             ),
         ),
         Text(
-            "A 95 % interval has the true value in it in 95 of 100 such experiments, if the model's form is right and "
+            "A 95 % interval contains the true value in 95 of 100 such experiments, if the structure of the model is correct and "
             "errors are "
-            "white (see below). Of an inertia, mass is in kg; hx, hy, hz are mass times the place of the centre of mass; "
+            "white (see below). For inertias, mass is in kg; hx, hy, hz are mass times the position of the center of mass; "
             "Ixx ... Izz are moments of inertia about the origin of the body's frame, along its axes. Damping is friction that "
-            "grows with speed, friction (Coulomb's) that does not.",
+            "grows with speed; Coulomb friction does not depend on speed.",
             "small",
         ),
     ]
@@ -527,18 +539,18 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
 
 
 def _seen_alone(found: Estimate) -> list[str]:
-    """Of each value whether the data determine it."""
+    """Returns for each value whether the data determine it."""
     directions = found.seen.directions
     said = ["yes"] * found.parameters.size
     for row in directions:
         terms = np.flatnonzero(row)
         for i in terms:
-            said[i] = "no" if len(terms) == 1 else "only together with others"
+            said[i] = "no" if len(terms) == 1 else "only in combination"
     return said
 
 
 def _digits(value: float, error: float) -> str:
-    """A value to two digits of its error."""
+    """Returns a value as text, to two digits of its error."""
     if not (np.isfinite(error) and error > 0):
         return f"{value:.4g}"
     decimals = int(np.clip(1 - np.floor(np.log10(error)), 0, 12))
@@ -563,9 +575,9 @@ def _fit(columns, seen, logs, found) -> list[Block]:
         for one in columns
     ]
     how = (
-        "The model is simulated under the measured controls, and what comes out is compared with what was measured."
+        "The model is simulated under the measured controls, and the simulation is compared with the measurements."
         if isinstance(found.compare, OutputError)
-        else "In each sample the model says what the measured motion takes, and that is compared with what was measured."
+        else "In each sample, the prediction of the model for the measured motion is compared with the measurement."
     )
     first = logs[0].name
     shown = [one for one in after if one.log == first]
@@ -576,10 +588,10 @@ def _fit(columns, seen, logs, found) -> list[Block]:
     pairs = [(new, old) for new, old in zip(after, before) if new.log == first and new.column in kept]
     by_name = {one.name: one.white for one in columns}
     return [
-        Heading("Measured against predicted"),
+        Heading("Measurements and predictions"),
         Text(how),
         Table(
-            ("", "samples", "measured varies by", "error before", "error now", "unit", "error of variation"),
+            ("", "samples", "variation", "error before", "error now", "unit", "error relative to variation"),
             rows,
             (1, 2, 3, 4, 6),
         ),
@@ -590,11 +602,11 @@ def _fit(columns, seen, logs, found) -> list[Block]:
                 [old for _, old in pairs],
                 [by_name[new.column] for new, _ in pairs],
             ),
-            f"Run {first!r}: measured and predicted over time; what is left; and how alike errors are that are some "
-            "time apart (their autocorrelation). "
-            "Errors and variation are standard deviations or roots of mean squares."
+            f"Run {first!r}: measurements and predictions over time; errors; and the autocorrelation of the "
+            "errors. "
+            "Errors are root mean squares, and variations are standard deviations."
             + (
-                f" Of {len(shown)} columns the {figures.ROWS} worst are drawn."
+                f" From {len(shown)} columns, the {figures.ROWS} worst are drawn."
                 if len(shown) > figures.ROWS
                 else ""
             ),
@@ -603,7 +615,7 @@ def _fit(columns, seen, logs, found) -> list[Block]:
 
 
 def _held(columns, unseen, held, validation) -> list[Block]:
-    blocks: list[Block] = [Heading("On data that it has not seen")]
+    blocks: list[Block] = [Heading("Held-out data")]
     if held:
         names = _listed([repr(log.name) for log in held])
         rows = [
@@ -619,10 +631,10 @@ def _held(columns, unseen, held, validation) -> list[Block]:
             if np.isfinite(one.held_after)
         ]
         blocks += [
-            Text(f"{_count(len(held), 'run')} ({names}) was held out: nothing was found from it."
-                 if len(held) == 1 else f"{_count(len(held), 'run')} ({names}) were held out: nothing was found from them."),
+            Text(f"{_count(len(held), 'run')} ({names}) was held out and not used for the estimate."
+                 if len(held) == 1 else f"{_count(len(held), 'run')} ({names}) were held out and not used for the estimate."),
             Table(
-                ("", "error on data used", "error on data held out", "model before, held out", "unit", "held out / used"),
+                ("", "error on data used", "error on data held out", "initial model, held out", "unit", "held out / used"),
                 rows,
                 (1, 2, 3, 5),
             ),
@@ -640,7 +652,7 @@ def _held(columns, unseen, held, validation) -> list[Block]:
                             ("held out", share("held_after") / np.maximum(share("held_spread"), 1e-300)),
                         ],
                     ),
-                    "Errors as shares of what was measured. About the same on both: what was found holds beyond its data.",
+                    "Errors relative to the measurements. If both are about the same, the estimate holds beyond its data.",
                 )
             )
     if validation is not None:
@@ -652,9 +664,9 @@ def _held(columns, unseen, held, validation) -> list[Block]:
         ]
         blocks += [
             Text(
-                f"Cross-validation: {len(validation.folds)} times a part of the data was held out, all was found from the "
-                "rest, and "
-                f"the part predicted. The parts were {_listed([repr(name) for name in validation.folds])}."
+                f"Cross-validation: {len(validation.folds)} times, a part of the data was held out and predicted by an "
+                "estimate from "
+                f"the rest. The parts were {_listed([repr(name) for name in validation.folds])}."
             ),
             Table(
                 ("", "error on data used", "error on data held out", "unit", "held out / used"),
@@ -665,9 +677,9 @@ def _held(columns, unseen, held, validation) -> list[Block]:
     if not held and validation is None:
         blocks.append(
             Text(
-                "No run was held out, so errors are those on the data from which the values were found. Hold one out to "
-                "see whether "
-                "they mean anything beyond."
+                "No run was held out, so errors are those on the data used for the estimate. Hold out a run to check "
+                "whether "
+                "the estimate holds beyond its data."
             )
         )
     return blocks
@@ -693,19 +705,19 @@ def _left(columns) -> list[Block]:
     if not rows:
         return []
     return [
-        Heading("What is left: is it noise?"),
+        Heading("Whiteness of the residuals"),
         Text(
-            "Intervals suppose that each sample errs in its own way (white noise). Where errors last, neighbouring samples "
-            "repeat one another: there are fewer independent ones, and intervals are too narrow. Smoothing does that, "
-            "and so does "
-            "what is not in the model: friction of another law, elasticity, cables."
+            "Intervals assume that the errors of different samples are independent (white noise). If errors last, neighboring "
+            "samples contain the same information: fewer samples are independent, and intervals are too narrow. "
+            "Causes are smoothing, "
+            "and effects that the model lacks: other friction, elasticity, cables."
         ),
         Items(said),
         Table(
             (
                 "",
-                "lasts [samples]",
-                "lasts [s]",
+                "correlation time [samples]",
+                "correlation time [s]",
                 "independent samples",
                 "intervals too narrow by up to",
                 "p (Ljung-Box)",
@@ -718,29 +730,29 @@ def _left(columns) -> list[Block]:
 
 def _unseen(found: Estimate) -> list[Block]:
     size, rank = found.parameters.size, found.rank
-    blocks: list[Block] = [Heading("What the data can and cannot tell")]
+    blocks: list[Block] = [Heading("Identifiability")]
     if rank == size:
-        blocks.append(Text(f"The data see all {size} values."))
+        blocks.append(Text(f"The data identify all {size} values."))
     else:
         blocks.append(
             Text(
-                f"Of {size} values the data see {rank} combinations and do not see {size - rank}. No method can find those "
-                "from these "
-                "data; along them values stayed where they were, or where bodies are most plausible. It is no fault unless "
+                f"For {size} values, the data identify {rank} combinations and do not identify {size - rank}. No method can "
+                "determine these "
+                "from these data; along them, the values keep their initial or most plausible values. If you need "
                 "one of "
-                "them is what you want to know: then move other joints too, or measure more."
+                "them, move other joints as well, or measure more."
             )
         )
     if np.isfinite(found.condition_number):
         blocks.append(
             Text(
-                f"Condition number of what is seen: {found.condition_number:.3g} (1 would be perfect; in the thousands some "
-                "values can "
-                "hardly be told apart)."
+                f"Condition number of the identifiable combinations: {found.condition_number:.3g} (1 is ideal; in the thousands, "
+                "some values can "
+                "hardly be distinguished)."
             )
         )
     if found.unobservable:
-        blocks += [Heading("Not seen", 3), Items([f"{line}." for line in found.unobservable])]
+        blocks += [Heading("Not identifiable", 3), Items([f"{line}." for line in found.unobservable])]
         rows = [
             [name, f"{value:.4g}", f"{error:.2g}", found.parameters.units[i]]
             for name, value, error, i in zip(
@@ -748,8 +760,8 @@ def _unseen(found: Estimate) -> list[Block]:
             )
         ]
         blocks += [
-            Heading("Seen", 3),
-            Text("Each combination is called by the value with which others are grouped.", "small"),
+            Heading("Identifiable", 3),
+            Text("Each combination is named by the value with which others are grouped.", "small"),
             Table(
                 ("combination with", "value", "± standard error", "unit"), rows, (1, 2),
                 f"All {len(rows)} combinations" if len(rows) > LONG else "",
@@ -772,12 +784,12 @@ def _made(found, logs, held, warned, notes) -> list[Block]:
     noise = ", ".join(f"{name} {x:.3g}" for name, x in zip(found.columns, found.noise))
     said = [
         *notes,
-        f"The search took {found.iterations} turns and "
+        f"The search took {found.iterations} iterations and "
         + ("converged." if found.converged else "did not converge."),
-        f"Noise by which columns were weighted: {noise}.",
+        f"Noise that weights the columns: {noise}.",
     ]
     blocks: list[Block] = [
-        Heading("How it was made"),
+        Heading("Method"),
         Table(("run", "", "samples", "seconds", "channels"), rows, (2, 3)),
         Items(said),
     ]

@@ -1,4 +1,4 @@
-"""Solving a problem of identification, and what is then known of the values."""
+"""The solution of a nonlinear identification problem, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .plausibility import look_at_forces, look_at_order, look_at_rest, look_at_s
 from .problem import Problem, Unknowns, prior_errors, usual_changes, values_by_x
 
 
-#: What a last step of Gauss and Newton may still gain where another solver has converged: a half is one standard deviation.
+#: Other solvers have converged if a Gauss-Newton step would decrease the loss by less; one half is one standard deviation.
 SETTLED = 0.1
-#: With so few steps between, the noise of a stochastic search is found anew, in passes over the data.
+#: Number of passes over the data between noise updates of a stochastic search.
 PASSES = 10
-#: A value is at a bound where it hardly moves with its coordinate any more, in units of a usual change.
+#: A value is at a bound if its derivative with respect to its coordinate is below this, in units of a usual change.
 AT_BOUND = 1e-4
-#: Where fewer unknowns than this share of the numbers are fitted, columns are taken to share them by how long they are.
+#: Ratio of unknowns to measurements below which unknowns are attributed to columns in proportion to their lengths.
 SLIGHT = 0.01
 
 
@@ -48,21 +48,32 @@ def solve(
     on_turn: Callable[[int, float], Any] | None = None,
     checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
-    """The values that fit the logs of a problem best, with their errors and what the data do not see.
+    """Computes the parameter values that fit the logs of a problem best, with their uncertainty.
 
-    **Arguments**
+    Args:
+      problem: The problem.
+      solver: By default the library's own solver: Gauss-Newton steps with Levenberg-Marquardt damping. It processes the
+        windows in blocks and never stores all derivatives at once. Alternatively a least-squares solver or minimizer of
+        `optimistix`, or a gradient transformation of `optax`. The latter takes `steps` steps, each on `windows` randomly
+        drawn windows. These solvers have converged if another Gauss-Newton step would not decrease the loss.
+      start: The initial model, if it is not the problem's.
+      starts: Number of simultaneous searches. All but the first start at random points, and the best result is returned.
+      scatter: Standard deviation of the random starting points, in unconstrained coordinates.
+      key: Random key of `jax.random`.
+      turns: Maximum number of linearizations of the own solver, or of iterations of an optimistix solver.
+      steps: Number of steps of an optax solver.
+      windows: Number of windows per step of an optax solver; by default all.
+      on_turn: Called with the number of iterations so far and the smallest loss.
+      checkpoint: File to save progress to and to resume from, with the same result to the last bit: see `rbd.Checkpoint`.
+        With more `turns` or `steps` than before, the search continues from its last iterate. Not available for optimistix,
+        whose searches are a single call.
 
-    - `solver`: by default the library's own, Gauss and Newton's steps with Levenberg and Marquardt's damping, which passes over
-      the windows one by one and never holds all of their derivatives. Or one of `optimistix` for least squares or minimization;
-      or a gradient transformation of `optax`, which takes `steps` steps, each on `windows` windows drawn at random. Those have
-      converged if another step of Gauss and Newton would gain nothing.
-    - `start`: the model to start from, if not the problem's.
-    - `starts`: how many searches at once, all but the first from places drawn at random: normal deviates of size `scatter` in
-      coordinates without bounds, from `key`. The best is returned.
-    - `turns`: the most linearizations of the own solver and iterations of optimistix's.
-    - `on_turn`: called with the number of turns so far, and the least loss.
-    - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
-      With more `turns` or `steps` than before it goes on where it had ended. Not for optimistix, whose searches are one call.
+    Returns:
+      The estimate with its uncertainty.
+
+    Raises:
+      LogError: If a window cannot be simulated with the initial model, or measurements have a wrong unit.
+      ValueError: If options do not apply to the solver.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -78,18 +89,18 @@ def solve(
     steps = whole_number("identify.solve", "steps", steps)
     if start is not None and (start.nq, start.body_names) != (problem.model.nq, problem.model.body_names):
         raise ModelError(
-            f"identify.solve: start is a model {start.name!r} with other bodies or joints than {problem.model.name!r}"
+            f"identify.solve: start is a model {start.name!r} with other bodies or joints than {problem.model.name!r}."
         )
     by_optax = _is_of_optax(solver)
     if solver is not None:
         if starts > 1:
             raise ValueError(
-                "identify.solve: starts is for the library's own solver; give the others a start each"
+                "identify.solve: starts requires the library's own solver. Pass start to other solvers."
             )
         if checkpoint is not None and not by_optax:
             raise ValueError(
-                "identify.solve: a search of optimistix is one call, with nothing to save on the way; leave checkpoint out, or "
-                "take the library's own solver or one of optax"
+                "identify.solve: a search of optimistix is one call, with nothing to save on the way. Omit checkpoint, or "
+                "use the library's own solver or one of optax."
             )
     began = problem.start(start)
     scatter, limit = (
@@ -130,7 +141,7 @@ def solve(
 
 
 def _what(problem: Problem, began: Unknowns) -> dict[str, Any]:
-    """What decides on the numbers of a search. Of logs their names are first: they say most."""
+    """Returns what determines the result of a search; names of logs come first, since they are the most informative."""
     return {
         "logs": [log.name for log in problem.logs],
         "free": problem.parameters.names,
@@ -145,7 +156,7 @@ def _what(problem: Problem, began: Unknowns) -> dict[str, Any]:
 
 
 def _numbers(found: Estimate) -> dict[str, Any]:
-    """An estimate as it is saved: what does not follow from the problem."""
+    """Returns the part of an estimate that is saved because it does not follow from the problem."""
     names = (
         "values",
         "covariance",
@@ -165,7 +176,7 @@ def _numbers(found: Estimate) -> dict[str, Any]:
 
 
 def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
-    """The estimate that was saved."""
+    """Returns the saved estimate."""
     parameters, seen = problem.parameters, saved["seen"]
     given = saved | {
         "seen": Unseen(**seen | {"kept": tuple(seen["kept"])}),
@@ -178,7 +189,7 @@ def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
 
 
 def _searched(problem, began, starts, scatter, key, turns, on_turn, run: Run) -> tuple[Descent, dict]:
-    """The best of some searches, and all of them as they are saved."""
+    """Runs one or several searches; returns the best one and the state to save."""
     if run.found:
         searches = [Descent.restored(problem, state) for state in run.found["searches"]]
     else:
@@ -203,8 +214,8 @@ def _searched(problem, began, starts, scatter, key, turns, on_turn, run: Run) ->
             on_turn(turn, min(search.loss for search in searches))
     found = [search for search in searches if np.isfinite(search.loss)]
     if not found:
-        raise LogError("identify.solve: no search has found a place where all windows can be simulated")
-    # Losses are in units of the noise that each search has found.
+        raise LogError("identify.solve: no search has reached a point where all windows can be simulated")
+    # Losses are in units of each search's own noise estimate.
     best = min(found, key=lambda search: search.loss + float(problem.counts @ np.log(search.noise)))
     return best, reached()
 
@@ -214,10 +225,10 @@ def _is_of_optax(solver) -> bool:
 
 
 def _ended(problem: Problem, unknowns: Unknowns) -> Descent:
-    """A search that is where another solver has come to."""
+    """Returns a search at the final iterate of another solver."""
     search = Descent(problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float))
     search.stage, search.leaves_out = LAST, True
-    for _ in answered([search.advance(0)], problem):  # which finds the noise
+    for _ in answered([search.advance(0)], problem):  # estimates the noise
         pass
     return search
 
@@ -232,15 +243,15 @@ def _by_optimistix(problem: Problem, solver, began: Unknowns, turns: int) -> Des
         return _ended(problem, found.value)
     if not isinstance(solver, optimistix.AbstractLeastSquaresSolver):
         raise TypeError(
-            f"identify.solve: solver is {solver!r}; it is a gradient transformation of optax, or one of optimistix's for least "
-            "squares or minimization"
+            f"identify.solve: solver is {solver!r}; it must be a gradient transformation of optax, or a least-squares solver or "
+            "minimizer of optimistix."
         )
     if problem.robust:
         raise ValueError(
-            "identify.solve: residuals are for least squares; robust problems are for minimizers, or solver=None"
+            "identify.solve: least-squares solvers do not support robust problems; use a minimizer or solver=None"
         )
     unknowns = began
-    # The noise of one search is that of the errors which the one before has left.
+    # Each search uses the noise of the residuals of the preceding one.
     for _ in range(1 if np.isfinite(problem.given_noise).all() else 3):
         weighted = problem.with_noise(_noise(problem, unknowns))
         residuals = lambda unknowns, _, weighted=weighted: weighted.residuals(unknowns)
@@ -251,14 +262,17 @@ def _by_optimistix(problem: Problem, solver, began: Unknowns, turns: int) -> Des
 def _by_optax(
     problem: Problem, solver: Any, began: Unknowns, steps: int, windows: int | None, key, run: Run
 ) -> tuple[Descent, dict]:
-    """Stochastic gradients, each of some windows. The device holds no others. And where they have come to, as it is saved."""
+    """Minimizes the loss by stochastic gradients, each of some windows; only these windows are on the device.
+
+    Returns the search at the final iterate, and the state to save.
+    """
     import optax
 
     count = len(problem.windows)
     size = count if windows is None else min(count, whole_number("identify.solve", "windows", windows))
     if problem.states and problem.compare.nodes == "joined" and size < count:
         raise ValueError(
-            "identify.solve: windows that are joined are not drawn one by one; take nodes='free' or 'measured', or all windows"
+            "identify.solve: joined windows cannot be drawn separately. Use nodes='free' or 'measured', or all windows."
         )
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
 
@@ -295,14 +309,14 @@ def _by_optax(
         unknowns, memory, value = stepped(some, rows, noise, unknowns, memory)
         if not np.isfinite(float(value)):
             raise FloatingPointError(
-                f"identify.solve: the loss is {value} after {done} steps; take smaller ones"
+                f"identify.solve: the loss is {value} after {done} steps. Reduce the step size."
             )
         run.offer(lambda done=done: reached(done + 1))
     return _ended(problem, unknowns), reached(steps)
 
 
 def _strong(tree):
-    """Arrays of types that do not give way to others: as they are once they have been saved."""
+    """Returns arrays without weak types, like arrays restored from a checkpoint."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), tree)
 
 
@@ -311,7 +325,13 @@ def _noise(problem: Problem, unknowns: Unknowns) -> np.ndarray:
 
 
 def outcome(problem: Problem, search: Descent, settled: float | None = None) -> Estimate:
-    """The estimate at the end of a search; with `settled` it has converged if there is no more than that to gain."""
+    """Returns the estimate at the end of a search.
+
+    Args:
+      problem: The problem.
+      search: The search.
+      settled: If given, the search has converged if the possible decrease of the loss is smaller.
+    """
     problem = problem.drawn(search.draw)
     parameters, unknowns = problem.parameters, search.unknowns()
     errors = np.asarray(problem.errors(unknowns)[0], float)
@@ -324,14 +344,14 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     spread = search.spread(errors)
 
     def about(noise, columns=slice(None)):
-        """The windows in units of this noise, of some columns alone."""
+        """Linearizes the windows with this noise, for some columns only."""
         size = np.full(len(noise), np.inf)
         size[columns] = (spread * noise / search.noise)[columns]
         weights = (search.weights(errors) / size[column_of]).astype(problem.model.dtype)
         return problem.linearized([(at, weights, search.gap_size)], by_values=True)[0]
 
     def least(left):
-        """Least squares in the values: their scale, what is seen of them, what is left to gain, and a root of the covariance."""
+        """Solves least squares in the values; returns their scale, basis, possible decrease and a root of the covariance."""
         data = left.triangle
         norms = np.sqrt(np.sum(data[:, :-1] ** 2, axis=0))
         shows = norms > tolerance * norms.max(initial=0)
@@ -341,7 +361,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         best = basis.least_squares(data[:, :-1], known, right)
         gain = best.gain
         if fixed.any():
-            # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+            # Bounds are not measurements, so the covariance ignores them.
             basis = basis_of(data[:, :-1], known, scale, np.ones(len(values), bool), tolerance)
             best = basis.least_squares(data[:, :-1], known, right)
         return scale, basis, gain, best.root
@@ -376,7 +396,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
 
 
 def look_before(problem: Problem, began: Unknowns) -> None:
-    """Whether forces and readings have to do with what the model predicts, as it is."""
+    """Checks that forces and readings agree with the predictions of the initial model."""
     errors = np.asarray(problem.errors(began)[0], float)
     start, owner = 0, "identify.solve"
     for one in problem.windows.measured:
@@ -399,7 +419,7 @@ def look_before(problem: Problem, began: Unknowns) -> None:
 
 
 def look_after(problem: Problem, left: np.ndarray) -> None:
-    """Whether what is left is noise, or small."""
+    """Warns if the residuals are neither noise nor small."""
     varies, noise = [], []
     for one in problem.windows.measured:
         values, there = np.asarray(one.values, float), np.asarray(one.there)
@@ -416,10 +436,10 @@ def look_after(problem: Problem, left: np.ndarray) -> None:
 
 
 def _whole_noise(problem: Problem, noise, left: Eliminated, of_values, about) -> np.ndarray:
-    """The noise that was found, with what fitting has taken from the errors: of each column, `n / (n - used)` times its square.
+    """Returns the noise corrected for the fitted parameters: its square times `n / (n - used)` for each column.
 
-    `used` is the trace of the part of the projection on what is fitted that is the column's. All columns together use as many
-    as there are unknowns that data decide.
+    `used` is the trace of the column's block of the projection onto the fitted space. The sum over all columns is the
+    number of unknowns that the data determine.
     """
     counts, find = problem.counts, np.isnan(problem.given_noise)
     if not find.any():
@@ -427,7 +447,7 @@ def _whole_noise(problem: Problem, noise, left: Eliminated, of_values, about) ->
     covariances = left.covariances(of_values)
     share = lambda linear: float(np.sum((linear.own[..., :-1] @ covariances) * linear.own[..., :-1]))
     used = share(about(noise)) * counts / max(counts.sum(), 1)
-    # Only where it says something it is worth a pass over the data for each column.
+    # This costs a pass over the data for each column, so it is skipped where the correction is negligible.
     if len(counts) > 1 and (used > SLIGHT * counts).any():
         used = np.array([share(about(noise, i)) for i in range(len(counts))])
     whole = noise * np.sqrt(counts / np.maximum(counts - used, 1))

@@ -1,4 +1,4 @@
-"""Fewer numbers than things: mirror symmetry, equal motors."""
+"""Shared (tied) parameters: mirror symmetry, identical motors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from .kind import Candidate, Kind
 
 
 class Tied(Kind):
-    """Some things take the values of others: what is written to leaders is written to their followers, too.
+    """A group in which some objects share the values of others: values of leaders also apply to their followers.
 
-    - `kind`: what is free of the leaders.
-    - `leader`, `follower`: patterns with one `*` each; things are a pair where the same stands for it. Both None: all that
-      the kind frees is equal to the first of them.
-    - `mirror`: the normal of a plane, by which followers are mirror images of their leaders in the configuration that the
-      model is described in. It goes through the origin of the world, or of the first body where that floats, in those
-      axes. Inertias and centres of mass are taken as they are of mirror images. None: the frames are alike, and so are the
-      values.
-    - `pairs`: of a model, the places of each leader and its followers.
+    - `kind`: the parameter group of the leaders.
+    - `leader`, `follower`: patterns with one `*` each; two objects are a pair if `*` matches the same text. If both are
+      None, all objects of the group share the values of the first.
+    - `mirror`: the normal of a plane; followers are mirror images of their leaders in the reference configuration. The
+      plane contains the world origin; for a floating base, it contains the origin of the first body, in that body's axes.
+      Inertias and centers of mass are reflected. If None, frames and values are the same.
+    - `pairs`: for a specific model, the places of each leader and its followers.
     """
 
     kind: Kind | None = None
@@ -40,7 +39,7 @@ class Tied(Kind):
         assert self.kind is not None
         return self.kind
 
-    # What it is like is what its kind is like.
+    # Delegate all properties to the inner group.
     of = property(lambda self: self.inner.of)  # pyright: ignore
     components = property(lambda self: self.inner.components)  # pyright: ignore
     size = property(lambda self: self.inner.size)  # pyright: ignore
@@ -111,7 +110,10 @@ class Tied(Kind):
         return self.inner.write(model, following, taken)
 
     def _mirrored(self, model, leaders, followers, values):
-        """The values as they are of mirror images: `x ↦ B⁻¹ M A x`, A and B the frames of leader and follower, M the mirror."""
+        """Returns the values of mirror images.
+
+        The map is `x ↦ B⁻¹ M A x` with the frames A and B of leader and follower and the reflection M.
+        """
         frames = forward_kinematics(model, model.reference)
         if model.topology.joint_nv[0] == 6:
             first = frames.gather(np.zeros(len(frames.position), int))
@@ -136,27 +138,37 @@ class Tied(Kind):
 
 
 def tied(kind: Kind, leader: str | None = None, follower: str | None = None, *, mirror=None) -> Tied:
-    """What a kind frees, with fewer numbers: followers take the values of their leaders.
+    """Returns a parameter group with shared values: followers have the values of their leaders.
 
-    `tied(inertias("left_*"), "left_*", "right_*", mirror=(0, 1, 0))` frees the inertias of the left side, and the right side has
-    their mirror images across the plane with this normal. `tied(damping("leg_*"))` frees one number, that of all.
+    `tied(inertias("left_*"), "left_*", "right_*", mirror=(0, 1, 0))` estimates the inertias of the left side; the right
+    side has their mirror images across the plane with this normal. `tied(damping("leg_*"))` estimates one parameter for all
+    of these joints.
+
+    Args:
+      kind: The parameter group.
+      leader: Pattern of the leaders, with one `*`.
+      follower: Pattern of the followers, with one `*`.
+      mirror: Normal of the mirror plane; None if there is no reflection.
+
+    Raises:
+      ModelError: If the arguments are inconsistent, or the group does not support mirror images.
 
     >>> free = rbd.identify.tied(rbd.identify.damping("*_thigh"))  # one number for four joints
     >>> print(len(rbd.identify.Parameters(rbd.load("quadruped"), free).names))
     1
     """
     if not isinstance(kind, Kind):
-        raise ModelError(f"identify.tied: kind is {kind!r}; it is what identify.inertias and others return")
+        raise ModelError(f"identify.tied: kind is {kind!r}; pass a group such as identify.inertias()")
     if mirror is not None and not kind.has_mirror_images:
         raise ModelError(
-            f"identify.tied: mirror images of {type(kind).__name__} are not known; leave out mirror, or free both sides"
+            f"identify.tied: mirror images of {type(kind).__name__} are not supported. Omit mirror, or estimate both sides."
         )
     if (leader is None) != (follower is None):
-        raise ModelError("identify.tied: give leader and follower, or neither")
+        raise ModelError("identify.tied: give leader and follower, or neither.")
     for pattern in (leader, follower):
         if pattern is not None and pattern.count("*") != 1:
             raise ModelError(
-                f"identify.tied: {pattern!r} has {pattern.count('*')} wildcards; it has one *, which stands for the same in both"
+                f"identify.tied: {pattern!r} has {pattern.count('*')} wildcards; it must have one *, with the same match in both."
             )
     normal = None if mirror is None else tuple(float(x) for x in mirror)
     return Tied(kind.patterns, None, kind.prior, kind, leader, follower, normal)  # pyright: ignore

@@ -1,4 +1,4 @@
-"""Held-out runs: what an estimate is worth on data that it has not seen."""
+"""Cross-validation: the accuracy of estimates on held-out data."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from .log import Log, LogError, as_logs
 from .prediction import Prediction, predictions
 
 
-#: Into how many pieces a run is cut that is the only one.
+#: Number of pieces into which a single run is cut.
 PIECES = 4
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """Errors on data that estimates have seen, and on data that they have not.
+    """Errors on the data used for estimation and on held-out data.
 
-    - `columns`, `units`: what was compared, as "tau elbow".
-    - `training`: the root of the mean square of the errors on what was seen, over all folds.
-    - `held_out`: on what was not.
-    - `folds`: what was held out in each; `by_fold`: the errors on it, (folds, columns), NaN where nothing was measured.
-    - `estimates`: those of the folds.
+    - `columns`, `units`: what was compared, such as "tau elbow".
+    - `training`: the root mean square error on the data used, over all folds.
+    - `held_out`: the root mean square error on the held-out data.
+    - `folds`: the held-out data of each fold.
+    - `by_fold`: errors on the held-out data, (folds, columns), NaN where nothing was measured.
+    - `estimates`: the estimates of the folds.
 
     >>> model, t = rbd.load("pendulum"), np.arange(400) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -46,7 +47,7 @@ class CrossValidation:
 
     @property
     def ratio(self) -> np.ndarray:
-        """How much larger errors are on what was not seen: about one if what was found holds beyond its data."""
+        """Ratio of errors on held-out data to errors on used data; about one if the estimate generalizes."""
         return self.held_out / np.maximum(self.training, np.finfo(float).tiny)
 
     def __repr__(self) -> str:
@@ -64,19 +65,24 @@ def cross_validation(
     folds: int | None = None,
     on_fold: Callable[[int, int], object] | None = None,
 ) -> CrossValidation:
-    """Errors of estimates on runs that they have not seen.
+    """Computes the errors of estimates on held-out data.
 
-    Each fold holds some of the data out, estimates from the rest, and predicts what was held out. Several runs are held out
-    one after the other. A single one is cut in time, into pieces whose samples nobody shares, and before anything is
-    smoothed: a filter that has seen both sides of a cut would carry what it saw across.
+    Each fold holds out a part of the data, estimates from the rest, and predicts the held-out part. With several runs,
+    whole runs are held out. A single run is cut in time before smoothing, into pieces without common samples. Otherwise, a
+    filter would transfer information across the cuts.
 
-    **Arguments**
+    Args:
+      fit: Function that computes an estimate from logs, such as `lambda logs: identify.least_squares(model, logs, free)`.
+      logs: The runs.
+      folds: Number of folds; by default one for each run, or 4 for a single run. With fewer folds than runs, several runs
+        are held out together.
+      on_fold: Called with the number of finished folds and the total number.
 
-    - `fit`: makes an estimate of logs, as `lambda logs: identify.least_squares(model, logs, free)`.
-    - `logs`: the runs.
-    - `folds`: how many times; by default one for each run, and 4 for a single one. Fewer than there are runs hold several
-      out together.
-    - `on_fold`: called with the number of folds done and that of all.
+    Returns:
+      The errors of all folds.
+
+    Raises:
+      LogError: If there are fewer than two folds, more folds than runs, or too few samples.
 
     >>> model, t = rbd.load("pendulum"), np.arange(400) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -91,7 +97,7 @@ def cross_validation(
     count = usual if folds is None else whole_number(owner, "folds", folds)
     if count < 2:
         raise LogError(
-            f"{owner}: folds is {count}; there are two or more, or nothing is left to estimate from"
+            f"{owner}: folds is {count}; it must be two or more, so that data remain to estimate from."
         )
     parts = _runs(given, count) if len(given) > 1 else _pieces(given[0], count)
     estimates, seen, unseen = [], [], []
@@ -124,24 +130,22 @@ def cross_validation(
 
 
 def pooled(some: Iterable[Prediction], column: str) -> float:
-    """The root of the mean square of all errors of a column."""
+    """Returns the root mean square of all errors of a column."""
     rows = [one.errors for one in some if one.column == column]
     return float(np.sqrt(np.mean(np.concatenate(rows) ** 2))) if rows else np.nan
 
 
 def _together(parts: Sequence[tuple[float, int]]) -> float:
-    """The root of the mean square of errors that are known by theirs."""
+    """Combines root mean square errors, weighted by their counts."""
     total = sum(count for _, count in parts)
     return float(np.sqrt(sum(error**2 * count for error, count in parts) / max(total, 1)))
 
 
 def _runs(logs: Sequence[Log], folds: int) -> list[tuple[list[Log], list[Log]]]:
-    """What is held out and what is left, of several runs."""
+    """Returns the held-out runs and the remaining runs of each fold."""
     if folds > len(logs):
         raise LogError(
-            f"identify.cross_validation: folds is {folds}, and there are {len(logs)} runs; cut them by Log.between if "
-            "there are to "
-            "be more"
+            f"identify.cross_validation: folds is {folds}, but there are {len(logs)} runs. Log.between cuts runs into more."
         )
     return [
         (
@@ -153,7 +157,7 @@ def _runs(logs: Sequence[Log], folds: int) -> list[tuple[list[Log], list[Log]]]:
 
 
 def _pieces(log: Log, folds: int) -> list[tuple[list[Log], list[Log]]]:
-    """The same of one run, cut in time: every sample of every channel is in one piece."""
+    """Returns the held-out piece and the remaining pieces of each fold of one run; each sample is in exactly one piece."""
     if len(log.t) < 2 * folds:
         raise LogError(f"Log {log.name!r}: {len(log.t)} samples are too few to be cut into {folds} pieces")
     cuts = [-np.inf, *log.t[[round(k * len(log.t) / folds) for k in range(1, folds)]], np.inf]

@@ -1,19 +1,20 @@
-"""Whether errors are white: each sample errs in its own way, as standard errors suppose.
+"""Tests whether errors are white, i.e. independent from sample to sample, as standard errors assume.
 
-Of errors e at even times, with mean zero if the model is right, the autocorrelation at lag k is
+For errors e at equally spaced times, with zero mean if the model is correct, the autocorrelation at lag k is
 
     r_k = ⟨e_i e_{i+k}⟩ / ⟨e_i²⟩
 
-over the pairs of samples that are both known. If they are white, n r_k² is about one, and Ljung and Box's statistic
+over all pairs of known samples. For white errors, n r_k² is about one, and the Ljung-Box statistic
 
-    Q = (n + 2)/n Σ_k P_k r_k²    (P_k pairs at lag k; of samples without gaps this is n (n + 2) Σ r̂_k² / (n - k))
+    Q = (n + 2)/n Σ_k P_k r_k²    (P_k pairs at lag k; without gaps, this is n (n + 2) Σ r̂_k² / (n - k))
 
-is χ² with as many degrees of freedom as there are lags. Whether that matters says the time that errors last, in samples,
+is χ² distributed, with one degree of freedom per lag. The practical effect depends on the correlation time in samples,
 
-    s = 1 + 2 Σ_{k ≤ M} r_k    (M the least with M ≥ 5 s and M ≥ 5, as Sokal has it)
+    s = 1 + 2 Σ_{k ≤ M} r_k    (M the least with M ≥ 5 s and M ≥ 5, Sokal's window)
 
-n samples with such errors say as much as n / s whose errors are white, about what changes more slowly than they do; standard
-errors that suppose white errors are too small by √s there. No mean is taken off: what is off throughout is an error that lasts.
+For quantities that change more slowly than the errors, n samples contain as much information as n / s samples with white
+errors. Standard errors that assume white errors are then too small by √s. The mean is not subtracted: a constant error
+counts as correlated.
 """
 
 from __future__ import annotations
@@ -27,24 +28,25 @@ from .._core.arguments import whole_number
 from .log import LogError
 
 
-#: Errors whose autocorrelation has so little chance, if they are white, are not.
+#: Errors are not white if the p-value is below this threshold.
 UNLIKELY = 1e-3
-#: Errors that last so many samples hardly change standard errors (by a tenth), however sure it is that they do last.
+#: Correlation times below this value hardly affect standard errors (by a tenth), however significant the correlation is.
 HARDLY = 1.2
-#: How many times longer than errors last their autocorrelation is summed (Sokal's window).
+#: The autocorrelation is summed over this multiple of the correlation time (Sokal's window).
 WINDOW = 5.0
-#: Most lags that are looked at, and most that are added up in Q.
+#: Maximum number of lags of the autocorrelation, and default number of lags in Q.
 MOST, LAGS = 2000, 20
 
 
 @dataclass(frozen=True, eq=False)
 class Whiteness:
-    """What the autocorrelation of errors says.
+    """The autocorrelation of errors, and a test for whiteness.
 
-    - `autocorrelation`: r_0 = 1, r_1, ..., and `spacing`, the time between lags, in s.
-    - `samples`: how many errors there are.
-    - `statistic`, `lags`, `p`: Ljung and Box's, how many lags are in it, and how likely white errors have a larger one.
-    - `lasting`: s, how many samples errors last; 1 where they are white.
+    - `autocorrelation`: r_0 = 1, r_1, ...
+    - `spacing`: the time between lags, in s.
+    - `samples`: number of errors.
+    - `statistic`, `lags`, `p`: the Ljung-Box statistic, its number of lags, and its p-value.
+    - `lasting`: the correlation time s in samples; 1 for white errors.
 
     >>> walk = np.cumsum(np.random.default_rng(1).normal(size=4000))
     >>> found = rbd.identify.whiteness(walk, 0.01)
@@ -62,21 +64,21 @@ class Whiteness:
 
     @property
     def white(self) -> bool:
-        """Whether nothing speaks against white errors that would matter."""
+        """True if the errors are white, or if their correlation is too short to matter."""
         return self.p > UNLIKELY or 1 / HARDLY < self.lasting < HARDLY
 
     @property
     def effective(self) -> float:
-        """How many samples with white errors say as much."""
+        """Number of samples with white errors that contain the same information."""
         return self.samples / self.lasting
 
     @property
     def narrow(self) -> float:
-        """By how much intervals are too narrow, at most about; 1 where errors do not last."""
+        """Approximate upper bound of the factor by which intervals are too narrow; 1 for white errors."""
         return max(1.0, float(np.sqrt(self.lasting)))
 
     def in_words(self, column: str) -> str:
-        """One sentence about the errors of a column.
+        """Returns a sentence about the errors of a column.
 
         >>> random = np.random.default_rng(0).normal(size=20_000)
         >>> lasting = np.convolve(random, np.ones(9) / 9)
@@ -96,13 +98,18 @@ class Whiteness:
 def whiteness(
     errors: np.ndarray | Sequence[np.ndarray], spacing: float | int, *, lags: int | None = None
 ) -> Whiteness:
-    """Whether errors are white.
+    """Tests errors for whiteness and computes their correlation time.
 
-    **Arguments**
+    Args:
+      errors: Errors at equally spaced times, (n,), NaN where missing; or a list of such arrays for several runs.
+      spacing: Time between neighboring samples, in s.
+      lags: Number of lags in the test; by default 20, or a fifth of the samples if that is less.
 
-    - `errors`: at even times, (n,), NaN where there is none; several runs as a list of such, whose ends are not neighbours.
-    - `spacing`: the time between neighbours, in s.
-    - `lags`: how many lags are tested together; by default 20, or a fifth of the samples if those are fewer.
+    Returns:
+      The autocorrelation, the test and the correlation time.
+
+    Raises:
+      LogError: If there are fewer than three errors, or all errors are zero.
 
     >>> white = np.random.default_rng(1).normal(size=4000)
     >>> found = rbd.identify.whiteness(white, 0.01)
@@ -115,7 +122,7 @@ def whiteness(
     known = [np.isfinite(one) for one in runs]
     count = int(sum(one.sum() for one in known))
     if count < 3:
-        raise LogError(f"identify.whiteness: there are {count} errors; three or more are needed")
+        raise LogError(f"identify.whiteness: there are {count} errors; three or more are required.")
     most = min(MOST, max(len(one) for one in runs) - 1)
     products, pairs = np.zeros(most + 1), np.zeros(most + 1)
     for one, there in zip(runs, known):
@@ -125,12 +132,13 @@ def whiteness(
     pairs = np.round(pairs)
     square = products[0] / pairs[0]
     if not square > 0:
-        raise LogError("identify.whiteness: all errors are zero")
+        raise LogError("identify.whiteness: all errors are zero.")
     r = np.where(pairs > 0, products / np.maximum(pairs, 1) / square, 0)
     lags = min(LAGS, count // 5) if lags is None else whole_number("identify.whiteness", "lags", lags)
     lags = max(1, min(lags, most))
     statistic = float((count + 2) / count * np.sum(pairs[1 : lags + 1] * r[1 : lags + 1] ** 2))
-    # With few pairs an autocorrelation is mostly noise; weighted by their share it is that of a time series without gaps.
+    # With few pairs, an autocorrelation is mostly noise; weighted by the fraction of pairs, it is that of a time series
+    # without gaps.
     sums = 1 + 2 * np.cumsum(r[1:] * pairs[1:] / count)
     enough = np.flatnonzero(np.arange(1, most + 1) >= WINDOW * np.maximum(sums, 1))
     lasting = float(sums[enough[0]] if len(enough) else sums[-1])
@@ -153,7 +161,7 @@ def _as_runs(errors) -> list:
 
 
 def _correlated(rows: np.ndarray, most: int) -> np.ndarray:
-    """`Σ_i rows[i] rows[i + k]` for k from 0 to `most`, or to as far as there are rows."""
+    """Returns `Σ_i rows[i] rows[i + k]` for k from 0 to `most`, at most to the number of rows."""
     size = 1 << (2 * len(rows) - 1).bit_length()
     spectrum = np.fft.rfft(rows, size)
     return np.fft.irfft(spectrum * spectrum.conj(), size)[: min(most + 1, len(rows))]

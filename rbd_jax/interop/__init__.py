@@ -1,13 +1,13 @@
-"""States of other libraries and ours, matched by joint name.
+"""Converts states between this library and MuJoCo or Pinocchio, with joints matched by name.
 
-`PinocchioMap(model, pin_model)` and `MujocoMap(model, mj_model)` are built once of the two models. Their
-methods are index tables and a few products: pure functions of one sample, for `jit`, `vmap` and `grad`.
-Neither library is imported here; the models that are handed in bring theirs along.
+Build `PinocchioMap(model, pin_model)` or `MujocoMap(model, mj_model)` once for two models. Their conversions use index
+tables and a few products, and are pure functions of one sample, for `jit`, `vmap` and `grad`. This package imports neither
+library.
 
-- `MujocoMap`: states of a model as those of a `mujoco.MjModel`, and back
-- `PinocchioMap`: states of a model as those of a `pinocchio.Model`, and back
-- `mujoco`: the module of the former, with its conventions
-- `pinocchio`: the module of the latter, with its conventions
+- `MujocoMap`: converts states to and from those of a `mujoco.MjModel`
+- `PinocchioMap`: converts states to and from those of a `pinocchio.Model`
+- `mujoco`: the module of `MujocoMap`, with MuJoCo's conventions
+- `pinocchio`: the module of `PinocchioMap`, with Pinocchio's conventions
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What the two maps share: pairs of joints by name, entries as tables, and checks of what is handed in."""
+"""Functions shared by both maps: joints matched by name, index tables, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ def pairs(
     library: str,
     split: Callable[[int], Sequence[str]] = lambda body: (),
 ) -> list[tuple[int, str]]:
-    """For each joint of ours that has coordinates: the body it attaches, and the name of the joint there that it
-    is.
+    """Returns, for each joint of `model` with coordinates, the index of its body and the name of the matching joint.
 
-    - `theirs`: the names of all joints there that have coordinates; every one of them must be met.
-    - `split`: of the joint of a body, the names of those that it is in series, where it may be several there.
+    Args:
+      model: The model of this library.
+      theirs: The names of all joints with coordinates in the other model. Every one must have a match.
+      names: Names in the other model, by names in `model`, where they differ.
+      library: The name of the other library, for messages.
+      split: Returns the names of a joint's parts in series, which the other model may have as separate joints.
     """
     names = dict(names or {})
     for joint in names:
-        model.topology.joint_index(joint)  # refuses an unknown name
+        model.topology.joint_index(joint)  # raises an error for an unknown name
     found = []
     for body, joint in enumerate(model.joint_names):
         topology = model.topology
@@ -43,7 +46,7 @@ def pairs(
         if other not in theirs:
             by_name = "Joints are matched by name; names={'ours': 'theirs'} matches those that differ"
             raise ModelError(
-                f"joint {joint!r} of model {model.name!r} is no joint of the {library} model"
+                f"joint {joint!r} of model {model.name!r} is not a joint of the {library} model"
                 f"{suggest(other, theirs, by_name)}"
             )
         found.append((body, other))
@@ -51,35 +54,35 @@ def pairs(
     if left:
         raise ModelError(
             f"the joints {', '.join(map(repr, left))} of the {library} model have no counterpart with "
-            f"coordinates of its own in model {model.name!r}; build both of the same robot, with the same joints "
+            f"independent coordinates in model {model.name!r}; build both from the same robot, with the same joints "
             "locked and coupled"
         )
     return found
 
 
 def mismatch(model: Model, body: int, library: str, other: str) -> ModelError:
-    """The error for a joint that is of another type there."""
+    """Returns the error for a joint of another type in the other model."""
     ours = type(model.joint(body)).__name__
     return ModelError(f"joint {model.joint_names[body]!r} is a {ours} here, but in {library} {other}")
 
 
 def sample(method: str, name: str, value, size: int) -> Array:
-    """The argument of a method as a float array of the length it must have."""
+    """Returns an argument as a float array, after checking its length."""
     return vector(method, name, value, size, f"it takes one sample, of length {size}")
 
 
 def table(rows: Sequence[Any], width: int) -> np.ndarray:
-    """Index tables with one row for each joint, also for no joint at all."""
+    """Returns an index table with one row for each joint, also without joints."""
     return np.array([list(row) for row in rows], int).reshape(len(rows), width)
 
 
 def inverse(order: np.ndarray) -> np.ndarray:
-    """The permutation that undoes one."""
+    """Returns the inverse permutation."""
     return np.argsort(order, kind="stable")
 
 
 def put(x, entries: np.ndarray, rows):
-    """`x` with the entries of a table replaced: by a gather, never a scatter."""
+    """Returns `x` with the entries of a table replaced, by a gather instead of a scatter."""
     if not entries.size:
         return x
     order = np.arange(len(x))

@@ -1,11 +1,11 @@
-"""Between our conventions and MuJoCo's.
+"""Conversion between this library's conventions and MuJoCo's.
 
-Configurations are the same numbers (`q = [x y z, w x y z]` for a free joint, `w x y z` for a ball), in
-another order of joints at most. Velocities differ at free joints alone: there MuJoCo has `qvel = [ṙ; ω]`, the
-position's rate in the world's axes and then the angular velocity in the body's, where ours is `v = [ω; v]`,
-both in the body's: `ṙ = R v`. With that `r̈ = R (v̇ + ω × v)`, and forces are dual: `f_world = R f`.
+Configurations have the same values (`q = [x y z, w x y z]` for a free joint, `w x y z` for a ball), possibly in another
+order of joints. Velocities differ only at free joints. MuJoCo has `qvel = [ṙ; ω]`: the rate of the position in the axes of
+the world, and the angular velocity in the axes of the body. This library has `v = [ω; v]`, both in the axes of the body,
+with `ṙ = R v`. It follows that `r̈ = R (v̇ + ω × v)`. Forces are dual: `f_world = R f`.
 
-A whole state goes over with what the actuators remember, and what sensors read in MuJoCo's order of them.
+A complete state includes the activations of actuators. Sensor readings are converted to MuJoCo's order.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from ..simulate.state import State
 from ._match import inverse, mismatch, pairs, put, sample, table
 
 
-#: Our joint types for MuJoCo's `jnt_type`: free, ball, slide, hinge.
+#: The joint types for MuJoCo's `jnt_type`: free, ball, slide, hinge.
 TYPES = (joints.Free, joints.Spherical, joints.Prismatic, joints.Revolute)
 
-#: What the parts of a joint are, where it is several there.
+#: The joint types of the parts of a joint that MuJoCo has as several joints.
 PARTS = {TURN: joints.Revolute, SLIDE: joints.Prismatic, BALL: joints.Spherical}
 
 
 class MujocoMap:
-    """The states of `model` as those of a `mujoco.MjModel` of the same robot, and back.
+    """Converts states of `model` to those of a `mujoco.MjModel` of the same robot, and back.
 
-    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. What MuJoCo has not as one joint (a
-    `Universal`, a `Composite` of hinges) is what `rbd.to_mjcf` makes of it: `joint:1`, `joint:2`. Free joints must attach
-    to the world with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
+    Joints are matched by name; `names={"ours": "theirs"}` matches joints whose names differ. A joint that is several joints
+    in MuJoCo (a `Universal`, a `Composite` of hinges) is matched with the joints `joint:1`, `joint:2` that `rbd.to_mjcf`
+    writes for it. Free joints must attach to the world with the identity as placement, as those of `load_mjcf` and
+    `load_urdf` do.
 
     >>> import mujoco
     >>> model = rbd.load("cartpole")
@@ -62,7 +63,7 @@ class MujocoMap:
         if self.nv != mj_model.nv:
             raise ModelError(
                 f"model {model.name!r} has nv = {self.nv}, the MuJoCo model {mj_model.nv}: one of them has a "
-                "floating base, locked joints or coupled mimic joints that the other has not"
+                "floating base, locked joints or coupled mimic joints that the other does not have"
             )
         theirs = {name: index for index, name in enumerate(joint_names(mj_model))}
         order_q, order_v, free = np.zeros(self.nq, int), np.zeros(self.nv, int), []
@@ -72,7 +73,7 @@ class MujocoMap:
             kind = TYPES[int(mj_model.jnt_type[index])]
             part = parts[body].get(name)
             if (type(model.joint(body)) if part is None else PARTS[part.kind]) is not kind:
-                raise mismatch(model, body, "MuJoCo", f"what we call {kind.__name__}")
+                raise mismatch(model, body, "MuJoCo", f"a {kind.__name__}")
             q, v = model.topology.joint_q(body), model.topology.joint_v(body)
             if part is not None:
                 q, v = q[list(part.q)], v[list(part.v)]
@@ -97,19 +98,19 @@ class MujocoMap:
     # Whole states.
 
     def state(self, data: Any) -> State:
-        """The state of a `mujoco.MjData`, with the activations of its actuators."""
+        """Returns the state of a `mujoco.MjData`, with the activations of its actuators."""
         q, own = self.configuration_from(np.array(data.qpos)), self._own
         for ours, theirs in self._activations:
             own = own.at[ours].set(float(data.act[theirs]))
         return State(q, self.velocity_from(q, np.array(data.qvel)), own)
 
     def controls(self, ctrl) -> Controls:
-        """What our actuators are told, of MuJoCo's `ctrl`."""
+        """Returns the controls of the model's actuators from MuJoCo's `ctrl`."""
         given = sample("MujocoMap.controls", "ctrl", ctrl, self._nu)
         return Controls(jnp.concatenate([given, jnp.zeros(1, given.dtype)])[self._controls])
 
     def ctrl(self, controls: Controls) -> Float[Array, "nu"]:
-        """MuJoCo's `ctrl`; zero of what our model has no actuator for."""
+        """Returns MuJoCo's `ctrl`, with zeros for actuators that are missing in the model."""
         u = sample("MujocoMap.ctrl", "controls.u", controls.u, len(self._controls))
         order = np.full(self._nu, len(u))
         known = self._controls < self._nu
@@ -117,10 +118,15 @@ class MujocoMap:
         return jnp.concatenate([u, jnp.zeros(1, u.dtype)])[order]
 
     def to_data(self, state: State, data: Any, tau=None, *, time=None) -> None:
-        """Put a state into a `mujoco.MjData`, with the control and the time if they are given.
+        """Writes a state to a `mujoco.MjData`, with the control and the time if they are given.
 
-        `tau` is a generalized force, or `rbd.Controls` of the actuators. What follows from them is MuJoCo's to compute:
-        `mujoco.mj_forward(mj_model, data)`.
+        Call `mujoco.mj_forward(mj_model, data)` afterwards to compute the quantities that depend on them.
+
+        Args:
+          state: The state.
+          data: The `mujoco.MjData` to write to.
+          tau: A generalized force, or `rbd.Controls` of the actuators.
+          time: The time, in s.
         """
         own = self._own if state.own is None else state.own
         for ours, theirs in self._activations:
@@ -136,7 +142,7 @@ class MujocoMap:
             data.time = float(time)
 
     def sensordata(self, readings: Readings) -> Float[Array, "nsensordata"]:
-        """MuJoCo's `sensordata`: what sensors read in the order that they have there; NaN for those that we have not."""
+        """Returns MuJoCo's `sensordata` in its order of sensors, with NaN for sensors that are missing in the model."""
         read = sample("MujocoMap.sensordata", "readings.vector", readings.vector, sum(readings.sizes))
         order = np.full(self._nsensordata, len(read))
         for name in readings:
@@ -145,7 +151,7 @@ class MujocoMap:
         return jnp.concatenate([read, jnp.full(1, jnp.nan, read.dtype)])[order]
 
     def readings(self, sensordata) -> Readings:
-        """What the sensors of our model read, of MuJoCo's `sensordata`; NaN for those that MuJoCo's model has not."""
+        """Returns the readings of the model's sensors from `sensordata`, with NaN for sensors that MuJoCo's model lacks."""
         given = sample("MujocoMap.readings", "sensordata", sensordata, self._nsensordata)
         rows = []
         for one in self._sensors:
@@ -159,52 +165,55 @@ class MujocoMap:
         order = np.concatenate([*rows, np.zeros(0, int)]).astype(int)
         return Readings.of(self._sensors, jnp.concatenate([given, jnp.full(1, jnp.nan, given.dtype)])[order])
 
-    # One by one.
+    # Single quantities.
 
     def configuration(self, q) -> Float[Array, "nq"]:
-        """MuJoCo's `qpos`. Quaternions keep their length: MuJoCo normalizes them too."""
+        """Returns MuJoCo's `qpos`. Quaternions are not normalized; MuJoCo normalizes them."""
         return pick(sample("MujocoMap.configuration", "q", q, self.nq), self._order_q)
 
     def configuration_from(self, qpos) -> Float[Array, "nq"]:
-        """Our configuration."""
+        """Returns the configuration q from `qpos`."""
         return pick(sample("MujocoMap.configuration_from", "qpos", qpos, self.nq), self._back_q)
 
     def velocity(self, q, v) -> Float[Array, "nv"]:
-        """MuJoCo's `qvel`, at our configuration q."""
+        """Returns MuJoCo's `qvel` at configuration q."""
         return self._to_theirs(q, sample("MujocoMap.velocity", "v", v, self.nv))
 
     def velocity_from(self, q, qvel) -> Float[Array, "nv"]:
-        """Our velocity, at our configuration q."""
+        """Returns the velocity v at configuration q from `qvel`."""
         return self._to_ours(q, sample("MujocoMap.velocity_from", "qvel", qvel, self.nv))
 
     def acceleration(self, q, v, a) -> Float[Array, "nv"]:
-        """MuJoCo's `qacc`, at our configuration q and velocity v."""
+        """Returns MuJoCo's `qacc` at configuration q and velocity v."""
         a = sample("MujocoMap.acceleration", "a", a, self.nv)[self._order_v]
         return self._turned(self._rotations(q), a + self._carried(v))
 
     def acceleration_from(self, q, v, qacc) -> Float[Array, "nv"]:
-        """Our acceleration, at our configuration q and velocity v."""
+        """Returns the acceleration at configuration q and velocity v from `qacc`."""
         turned = self._turned(
             transpose(self._rotations(q)), sample("MujocoMap.acceleration_from", "qacc", qacc, self.nv)
         )
         return (turned - self._carried(v))[self._back_v]
 
     def force(self, q, tau) -> Float[Array, "nv"]:
-        """MuJoCo's generalized force (`qfrc_...`), of the same power, at our configuration q."""
+        """Returns MuJoCo's generalized force (`qfrc_...`) of equal power, at configuration q."""
         return self._to_theirs(q, sample("MujocoMap.force", "tau", tau, self.nv))
 
     def force_from(self, q, qfrc) -> Float[Array, "nv"]:
-        """Our generalized force, at our configuration q."""
+        """Returns the generalized force at configuration q from MuJoCo's."""
         return self._to_ours(q, sample("MujocoMap.force_from", "qfrc", qfrc, self.nv))
 
     def velocity_matrix(self, q) -> Float[Array, "nv nv"]:
-        """T with `qvel = T v`: MuJoCo's Jacobians are ours as `J T`, its mass matrix as `Tᵀ M T`."""
+        """Returns the matrix T with `qvel = T v`.
+
+        With MuJoCo's Jacobian J and mass matrix M, those of this library are `J T` and `Tᵀ M T`.
+        """
         q = sample("MujocoMap.velocity_matrix", "q", q, self.nq)
         return jax.vmap(lambda column: self.velocity(q, column), out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
 
     @functools.cached_property
     def _to_theirs(self):
-        """A vector over degrees of freedom in MuJoCo's order and axes, at a configuration."""
+        """A function that converts a vector over degrees of freedom to MuJoCo's order and axes, at a configuration."""
         return jax.jit(lambda q, x: self._turned(self._rotations(q), x[self._order_v]))
 
     @functools.cached_property
@@ -215,18 +224,20 @@ class MujocoMap:
         return quaternion.to_matrix(sample("MujocoMap", "q", q, self.nq)[self._quaternions])
 
     def _turned(self, rotations, x):
-        """`x`, in MuJoCo's order, with the linear parts at free joints turned."""
+        """Returns `x`, in MuJoCo's order, with the linear parts at free joints rotated."""
         return put(x, self._linear, matvec(rotations, x[self._linear]))
 
     def _carried(self, v):
-        """`ω × v` at the linear entries of free joints, in MuJoCo's order; zero elsewhere."""
+        """Returns `ω × v` at the linear entries of free joints, in MuJoCo's order, and zero elsewhere."""
         v = sample("MujocoMap", "v", v, self.nv)[self._order_v]
         return put(jnp.zeros_like(v), self._linear, cross(v[self._angular], v[self._linear]))
 
 
 def _actuator_places(model: Model, mj_model) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Where the control of each of our actuators is in `ctrl` (beyond its end for those that MuJoCo's model has not), and
-    which of our own states is which of `act`."""
+    """Returns the index in `ctrl` of each actuator, and pairs of indices of internal states and of `act`.
+
+    The index is beyond the end of `ctrl` for actuators that are missing in MuJoCo's model.
+    """
     theirs = {name: index for index, name in enumerate(actuator_names(mj_model))}
     controls = [
         control_place(mj_model, theirs[one.name]) if one.name in theirs else int(mj_model.nu)
@@ -237,13 +248,13 @@ def _actuator_places(model: Model, mj_model) -> tuple[np.ndarray, list[tuple[int
 
 
 def _sensor_rows(mj_model) -> dict[str, np.ndarray]:
-    """Where in `sensordata` each sensor is, by its name here."""
+    """Returns the indices in `sensordata` of each sensor, by its name in the model."""
     places = zip(sensor_names(mj_model), mj_model.sensor_adr, mj_model.sensor_dim, strict=True)
     return {name: start + np.arange(size) for name, start, size in places}
 
 
 def _parts(model: Model) -> list[dict[str, Part]]:
-    """Of the joint of each body: what it is in series where that is several joints, by their names."""
+    """Returns, for each body, the parts of its joint by name if the joint is several joints in series, else an empty dict."""
     found: list[dict[str, Part]] = []
     for body, joint in enumerate(model.joint_names):
         parts = in_series(model.joint(body)) or []
@@ -259,6 +270,6 @@ def _check_placement(model: Model, body: int) -> None:
     placed = np.allclose(placement.rotation, np.eye(3)) and np.allclose(placement.position, 0)
     if model.topology.parents[body] >= 0 or not placed:
         raise ModelError(
-            f"joint {model.joint_names[body]!r} is free but is not attached to the world itself with the "
-            "identity as its placement; MuJoCo's free joints do"
+            f"joint {model.joint_names[body]!r} is free but not attached to the world with the "
+            "identity as placement, which MuJoCo requires"
         )

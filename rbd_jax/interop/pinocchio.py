@@ -1,6 +1,6 @@
-"""Between our conventions and Pinocchio's.
+"""Conversion between this library's conventions and Pinocchio's.
 
-|              | here                                         | Pinocchio                                     |
+|              | this library                                 | Pinocchio                                     |
 |--------------|----------------------------------------------|-----------------------------------------------|
 | vector       | angular first                                | linear first                                  |
 | quaternion   | `w x y z`, of any length                     | `x y z w`, of unit length                     |
@@ -9,8 +9,8 @@
 | planar joint | `q = (θ, x, y)`, `v = (ω, vx, vy)` body      | `q = (x, y, cos θ, sin θ)`, `v = (vx, vy, ω)` |
 | order        | of the bodies in the model                   | depth first, siblings by name                 |
 
-Accelerations are the rates of the velocities in both, and generalized forces are their duals: one permutation
-serves all three.
+In both libraries accelerations are the time derivatives of velocities, and generalized forces are dual to velocities. One
+permutation serves all three.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from ..model import Model
 from ._match import inverse, mismatch, pairs, sample, table
 
 
-#: The joint types with one or more coordinates that both libraries store alike: ours, and the beginning of
-#: their names.
+#: Joint types whose coordinates both libraries store alike, and the names of Pinocchio's types.
 ALIKE: dict[type[joints.Joint], tuple[str, ...]] = {
     joints.Revolute: ("JointModelRX", "JointModelRY", "JointModelRZ", "JointModelRevoluteUnaligned"),
     joints.Prismatic: ("JointModelPX", "JointModelPY", "JointModelPZ", "JointModelPrismaticUnaligned"),
@@ -44,10 +43,10 @@ CONTINUOUS = ("JointModelRUBX", "JointModelRUBY", "JointModelRUBZ", "JointModelR
 
 
 class PinocchioMap:
-    """The states of `model` as those of a `pinocchio.Model` of the same robot, and back.
+    """Converts states of `model` to those of a `pinocchio.Model` of the same robot, and back.
 
-    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Joints of ours that
-    mimic others have no coordinates: build the Pinocchio model with `mimic=True` then, or load ours with
+    Joints are matched by name; `names={"ours": "theirs"}` matches joints whose names differ. Coupled mimic joints have no
+    coordinates in this library. If the model has any, build the Pinocchio model with `mimic=True`, or load the model with
     `mimic="free"`.
 
     >>> import pinocchio
@@ -69,14 +68,14 @@ class PinocchioMap:
         if self.nv != self.pin_nv:
             raise ModelError(
                 f"model {model.name!r} has nv = {self.nv}, the Pinocchio model {self.pin_nv}: one of them "
-                "has a floating base, locked joints or coupled mimic joints that the other has not"
+                "has a floating base, locked joints or coupled mimic joints that the other does not have"
             )
         theirs = {}
         for index, name in enumerate(pin_model.names):
             if index and pin_model.joints[index].nq and "Mimic" not in pin_model.joints[index].shortname():
                 theirs[name] = pin_model.joints[index]
-        # Pinocchio's configuration is gathered from [q, cosines, sines, unit quaternions], ours from [q_pin,
-        # angles].
+        # Pinocchio's configuration is gathered from [q, cosines, sines, unit quaternions], the configuration of this
+        # library from [q_pin, angles].
         take = np.zeros(self.pin_nq, int)
         take_from = np.zeros(self.nq, int)
         order = np.zeros(self.pin_nv, int)
@@ -123,7 +122,7 @@ class PinocchioMap:
         self._back = inverse(order)
 
     def configuration(self, q) -> Float[Array, "pin_nq"]:
-        """Pinocchio's configuration, with quaternions of unit length."""
+        """Returns Pinocchio's configuration, with quaternions of unit length."""
         return self._to_theirs(sample("PinocchioMap.configuration", "q", q, self.nq))
 
     @functools.cached_property
@@ -135,54 +134,54 @@ class PinocchioMap:
         return jax.jit(configuration)
 
     def configuration_from(self, q_pin) -> Float[Array, "nq"]:
-        """Our configuration; continuous and planar angles in (-π, π]."""
+        """Returns the configuration q, with continuous and planar angles in (-π, π]."""
         q_pin = sample("PinocchioMap.configuration_from", "q_pin", q_pin, self.pin_nq)
         turns = q_pin[self._turns]
         return jnp.concatenate([q_pin, jnp.arctan2(turns[:, 1], turns[:, 0])])[self._take_from]
 
     def velocity(self, v) -> Float[Array, "nv"]:
-        """Pinocchio's velocity."""
+        """Returns Pinocchio's velocity."""
         return pick(sample("PinocchioMap.velocity", "v", v, self.nv), self._order)
 
     def velocity_from(self, v_pin) -> Float[Array, "nv"]:
-        """Our velocity."""
+        """Returns the velocity v from Pinocchio's."""
         return pick(sample("PinocchioMap.velocity_from", "v_pin", v_pin, self.nv), self._back)
 
     def acceleration(self, a) -> Float[Array, "nv"]:
-        """Pinocchio's acceleration."""
+        """Returns Pinocchio's acceleration."""
         return pick(sample("PinocchioMap.acceleration", "a", a, self.nv), self._order)
 
     def acceleration_from(self, a_pin) -> Float[Array, "nv"]:
-        """Our acceleration."""
+        """Returns the acceleration from Pinocchio's."""
         return pick(sample("PinocchioMap.acceleration_from", "a_pin", a_pin, self.nv), self._back)
 
     def force(self, tau) -> Float[Array, "nv"]:
-        """Pinocchio's generalized force: of the same power."""
+        """Returns Pinocchio's generalized force, of equal power."""
         return pick(sample("PinocchioMap.force", "tau", tau, self.nv), self._order)
 
     def force_from(self, tau_pin) -> Float[Array, "nv"]:
-        """Our generalized force."""
+        """Returns the generalized force from Pinocchio's."""
         return pick(sample("PinocchioMap.force_from", "tau_pin", tau_pin, self.nv), self._back)
 
     def matrix(self, m) -> Float[Array, "nv nv"]:
-        """A matrix over degrees of freedom (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""
+        """Returns a matrix over degrees of freedom (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""
         return floating(m)[np.ix_(self._order, self._order)]
 
     def matrix_from(self, m_pin) -> Float[Array, "nv nv"]:
-        """A matrix over degrees of freedom with our rows and columns."""
+        """Returns a matrix over degrees of freedom with this library's rows and columns."""
         return floating(m_pin)[np.ix_(self._back, self._back)]
 
     def jacobian(self, jacobian) -> Float[Array, "6 nv"]:
-        """A Jacobian or a momentum matrix with Pinocchio's rows (linear first) and columns."""
+        """Returns a Jacobian or a momentum matrix with Pinocchio's rows (linear first) and columns."""
         return spatial_vector(floating(jacobian).T).T[:, self._order]
 
     def jacobian_from(self, jacobian_pin) -> Float[Array, "6 nv"]:
-        """A Jacobian or a momentum matrix with our rows (angular first) and columns."""
+        """Returns a Jacobian or a momentum matrix with this library's rows (angular first) and columns."""
         return spatial_vector(floating(jacobian_pin).T).T[:, self._back]
 
 
 def spatial_vector(x) -> Float[Array, "*batch 6"]:
-    """A motion or force vector with its halves (the last axis) exchanged: to Pinocchio's, and back.
+    """Returns a motion or force vector with its halves (on the last axis) swapped: to or from Pinocchio's order.
 
     >>> print(rbd.interop.pinocchio.spatial_vector(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])))
     [4. 5. 6. 1. 2. 3.]
@@ -192,7 +191,7 @@ def spatial_vector(x) -> Float[Array, "*batch 6"]:
 
 
 def spatial_matrix(m) -> Float[Array, "*batch 6 6"]:
-    """A 6x6 matrix (inertia, transform, ...) with its blocks exchanged: to Pinocchio's, and back.
+    """Returns a 6x6 matrix (inertia, transform, ...) with its blocks swapped: to or from Pinocchio's order.
 
     >>> print(rbd.interop.pinocchio.spatial_matrix(jnp.diag(jnp.arange(6.0)))[0])
     [3. 0. 0. 0. 0. 0.]
@@ -207,5 +206,5 @@ def _check_normal(model: Model, body: int, joint) -> None:
     if not np.allclose(normal, [0, 0, 1]):
         raise ModelError(
             f"joint {model.joint_names[body]!r} is planar with the normal {normal.tolist()}, but Pinocchio's "
-            "planar joints lie in the x-y plane, whatever axis the file says; turn the joint's frame instead"
+            "planar joints are in the x-y plane, whatever the axis in the file; rotate the joint's frame instead"
         )

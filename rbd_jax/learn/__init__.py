@@ -1,21 +1,21 @@
 """Learning to control: policies from gradients through the simulation.
 
-- `train`: a policy for a task
-- `Trained`: what training has come to
-- `ShortHorizonActorCritic`: how it is learned
-- `Learner`: what is learned, and where the episodes are, between two epochs
-- `settings_for`: what suits a bundled task
-- `Settings`: such settings
-- `evaluate`: what a policy comes to in many episodes
-- `Evaluation`: that
-- `play`: one episode, step by step
-- `Episode`: that
-- `Policy`: what to do by what is observed
+- `train`: train a policy for a task
+- `Trained`: the result of training
+- `ShortHorizonActorCritic`: the training algorithm and its settings
+- `Learner`: the state of training between two epochs
+- `settings_for`: recommended settings for a bundled task
+- `Settings`: the recommended settings of a task
+- `evaluate`: evaluate a policy in many episodes
+- `Evaluation`: the result of an evaluation
+- `play`: play one episode and return all its steps
+- `Episode`: a played episode
+- `Policy`: a policy: a function from observations to actions
 - `Controller`: a policy as the controls of a rollout
-- `save`: a policy, written to a file
-- `load`: and read from it
-- `Network`: a perceptron
-- `Normalization`: of what is observed
+- `save`: write a policy to a file
+- `load`: read a policy from a file
+- `Network`: a multilayer perceptron
+- `Normalization`: normalization of observations
 """
 
 __all__ = [

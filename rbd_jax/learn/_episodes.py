@@ -1,4 +1,4 @@
-"""Many episodes side by side, and how they are differentiated: one by one, each by itself."""
+"""Batches of episodes, and their derivatives, which are separate for each sample."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .policy import as_row
 
 
 class Moment(NamedTuple):
-    """What a step of an episode came to, or steps of many.
+    """The outcome of a step of one or many episodes.
 
-    - `reward`: of the step.
-    - `reached`: what was observed at its end.
-    - `terminated`, `truncated`: how the episode has ended, if it has.
-    - `lost`: whether the reward or the state was no number. The episode is over then, and nothing of it counts.
+    - `reward`: The reward of the step.
+    - `reached`: The observation at its end.
+    - `terminated`, `truncated`: Flags of how the episode has ended, if it has.
+    - `lost`: True if the reward or the state is not finite. The episode is then over, and its results are discarded.
     """
 
     reward: Float[Array, "*batch"]
@@ -38,7 +38,7 @@ class Moment(NamedTuple):
 
 
 def begun(task: Task, keys: Shaped[Array, "environments"]) -> TaskState:
-    """The beginnings of episodes, of a key each."""
+    """Returns the starts of episodes, one per key."""
     return batch_map(task.reset)(keys)
 
 
@@ -49,12 +49,12 @@ def advanced(
     probe: Float[Array, "n"],
     steepest: float,
 ) -> tuple[TaskState, Moment]:
-    """All episodes one step later; those that have ended begin anew.
+    """Returns all episodes one step later; episodes that have ended are reset.
 
-    It is differentiated in reverse mode, by the states and the actions. A step remembers where it began, and is made once more on
-    the way back; so each direction is one loop over the samples. Nothing goes back over the end of an episode, so that on the way
-    back none begins. What goes back into an episode is cut to the length `steepest`, and where it is no number it is zero. The
-    derivative by `probe`, which does nothing, tells where that was: it is 1 there.
+    Reverse-mode derivatives are by the states and the actions. A step stores its initial state and is recomputed in the
+    backward pass, so each pass is one loop over the samples. Derivatives do not cross the end of an episode, so the backward
+    pass computes no resets. The derivative of a step is clipped to the length `steepest`, and set to zero if it is not finite.
+    The argument `probe` has no effect, and its derivative is 1 for those samples.
     """
     numbers, rest = eqx.partition(task, eqx.is_array)
     moving, still = eqx.partition(episodes, eqx.is_inexact_array)
@@ -105,7 +105,7 @@ def _advanced(task: Task, episode: TaskState, action: Float[Array, "na"]) -> tup
     lost = ~jnp.all(jnp.stack(finite))
 
     def anew(new: TaskState) -> TaskState:
-        # A key of its own where the state is lost: the key that follows may lead there again.
+        # A separate key if the state is not finite, because the following key may lead to the same failure.
         key = jnp.where(
             lost, jax.random.fold_in(episode.key, episode.steps), EpisodeKeys(episode.key).following
         )
@@ -118,10 +118,10 @@ def _advanced(task: Task, episode: TaskState, action: Float[Array, "na"]) -> tup
 
 
 def length_of(tree: Any) -> Float[Array, ""]:
-    """Of all numbers of a tree as one vector."""
+    """Returns the norm of all numbers of a tree as one vector."""
     return jnp.sqrt(sum(jnp.sum(x**2) for x in jax.tree.leaves(tree)))
 
 
 def _without(where: Bool[Array, ""], tree: Any) -> Any:
-    """Zero there."""
+    """Returns the tree with zeros where the flag is set."""
     return jax.tree.map(lambda x: jnp.where(where, jnp.zeros_like(x), x), tree)

@@ -1,4 +1,4 @@
-"""How a policy drives a simulation by itself: as the controls of a rollout."""
+"""A policy as the controls of a rollout."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..tasks.task import Task
 
 
 class Controller(eqx.Module):
-    """What a policy tells the actuators of a task's model, for `rbd.rollout(..., controls=...)`.
+    """The controls that a policy gives to the actuators of a task's model, for `rbd.rollout(..., controls=...)`.
 
-    - `task`: says what is observed, and what an action does.
-    - `policy`: of an observation, the action.
+    - `task`: Defines the observation and the effect of an action.
+    - `policy`: Maps an observation to an action.
 
-    Called with `(t, state)` it decides anew each time. That is for tasks that remember nothing. Called with
-    `(t, state, memory)` it does what the episode of a task does, to the same motion: it decides at every `substeps`-th call,
-    holds its action until then, and remembers what the task remembers. `begin` is the memory to start with.
+    Called with `(t, state)`, it evaluates the policy at every call. This is for tasks without a memory. Called with
+    `(t, state, memory)`, it does the same as an episode of the task, with the same motion: it evaluates the policy at every
+    `substeps`-th call, holds the action in between, and updates the task's memory. `begin` returns the initial memory.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> policy = rbd.learn.Policy.drawn(task, jax.random.key(0))
@@ -48,7 +48,7 @@ class Controller(eqx.Module):
             )
 
     def begin(self, start: TaskState) -> Driven:
-        """What to remember at the start of an episode, as `task.reset` gives it."""
+        """Returns the memory at the start of an episode, as `task.reset` returns it."""
         instance("Controller.begin", "start", start, TaskState, "a TaskState, as task.reset gives it")
         action = jnp.zeros(self.task.action_size, start.state.q.dtype)
         return Driven(eqx.tree_at(_key, start, jax.random.key_data(start.key)), action, jnp.int32(0))
@@ -67,18 +67,18 @@ class Controller(eqx.Module):
         return told, Driven(episode, action, memory.calls + 1)
 
     def _at_once(self, t, state: State):
-        """Decided by this moment alone."""
+        """Returns the controls from the current state alone."""
         start = jax.eval_shape(lambda: self.task.reset(jax.random.key(0)))
         if jax.tree.leaves((start.memory, start.changes)):
             raise ValueError(
-                f"Controller: a {type(self.task).__name__} remembers something in an episode, or draws its model, so the "
-                "state alone does not say what it sees; take rbd.rollout(..., memory=controller.begin(task.reset(key)))"
+                f"Controller: a {type(self.task).__name__} has a memory in an episode, or draws its model, so the state "
+                "alone does not determine the observation; take rbd.rollout(..., memory=controller.begin(task.reset(key)))"
             )
         now = Situation(self.task.model, state, t, start.memory, jax.random.key(0))
         return self.task.controls(now, self._action(now))
 
     def _decided(self, state: State, memory: Driven) -> tuple[TaskState, Float[Array, "na"]]:
-        """The episode at this moment, and the action that is held from here on."""
+        """Returns the episode at this moment, and the action that is held from now on."""
         before, action, calls = memory
 
         def later(before: TaskState) -> TaskState:
@@ -97,9 +97,9 @@ class Controller(eqx.Module):
 
 
 class Driven(NamedTuple):
-    """What a controller remembers: the episode at its last decision, the action, and how often it was asked.
+    """The memory of a controller: the episode at its last decision, the action, and the number of calls.
 
-    The key of the episode is there as its numbers, as everything in the memory of a rollout.
+    The key of the episode is stored as raw data, as required for the memory of a rollout.
     """
 
     episode: TaskState

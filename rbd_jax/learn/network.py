@@ -1,4 +1,4 @@
-"""Small networks: what policies and critics are made of."""
+"""Small networks for policies and critics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 
 class Network(eqx.Module):
-    """A perceptron: `x -> y`, both vectors. Each hidden layer is linear, then an exponential linear unit, then normalized.
+    """A multilayer perceptron: `x -> y`, both vectors. Each hidden layer is linear, then ELU, then layer normalization.
 
-    - `layers`: its linear layers, from the first to the last.
+    - `layers`: The linear layers, from the first to the last.
 
     >>> network = rbd.learn.Network.drawn(jax.random.key(0), 3, (16,), 2, last=0.01, dtype=jnp.float64)
     >>> print(network(jnp.ones(3)).shape)
@@ -28,7 +28,7 @@ class Network(eqx.Module):
     def drawn(
         key: PRNGKeyArray, inputs: int, widths: Sequence[int], outputs: int, last: float, dtype: Any
     ) -> Network:
-        """One with orthogonal weights, of the length √2, and `last` in the last layer; biases are zero."""
+        """Returns a network with orthogonal weights of gain √2, gain `last` in the last layer, and zero biases."""
         sizes = (inputs, *widths, outputs)
         lengths = (*(2.0**0.5 for _ in widths), last)
         keys = jax.random.split(key, len(lengths))
@@ -71,7 +71,7 @@ class Network(eqx.Module):
 
 
 class Normalization(eqx.Module):
-    """Mean and variance of all that was observed so far; called, it makes an observation one of mean zero and variance one.
+    """Mean and variance of all observations so far; calling it normalizes an observation to mean zero and variance one.
 
     >>> seen = rbd.learn.Normalization.of_size(2, jnp.float64).with_more(jnp.array([[1.0, 10.0], [3.0, 30.0]]))
     >>> print(seen.mean, seen(jnp.array([2.0, 20.0])))
@@ -84,7 +84,7 @@ class Normalization(eqx.Module):
 
     @staticmethod
     def of_size(size: int, dtype: Any) -> Normalization:
-        """Of nothing yet, which leaves observations as they are."""
+        """Returns the normalization before any observation, which leaves observations unchanged."""
         return Normalization(jnp.zeros((), dtype), jnp.zeros(size, dtype), jnp.ones(size, dtype))
 
     def __call__(self, x: Float[Array, "... n"]) -> Float[Array, "... n"]:
@@ -92,14 +92,16 @@ class Normalization(eqx.Module):
         return (x - spread(self.mean)) * spread(lax.rsqrt(self.variance + 1e-5))
 
     def with_more(self, x: Float[Array, "rows n"], among: str | None = None) -> Normalization:
-        """After more rows were observed.
+        """Returns the normalization after more observations.
 
-        - `among`: the axis of devices, if each of them has rows of its own.
+        Args:
+          x: The observations, one per row.
+          among: The axis of devices, if each of them has rows of its own.
         """
         rows = sum_over(among, jnp.asarray(len(x), x.dtype))
         mean = mean_over(among, jnp.mean(x, axis=0))
         variance = mean_over(among, jnp.mean((x - jnp.broadcast_to(mean, x.shape)) ** 2, axis=0))
-        # Chan, Golub and LeVeque: the moments of two sets together.
+        # Chan, Golub and LeVeque: the combined moments of two sets.
         count = self.count + rows
         share, apart = rows / count, mean - self.mean
         return Normalization(
@@ -110,10 +112,10 @@ class Normalization(eqx.Module):
 
 
 def mean_over(among: str | None, x: Any) -> Any:
-    """The mean of what each of the devices along an axis has; itself, if there is no such axis."""
+    """Returns the mean of a value over the devices along an axis; the value itself without such an axis."""
     return lax.pmean(x, among) if among else x
 
 
 def sum_over(among: str | None, x: Any) -> Any:
-    """The sum of it."""
+    """Returns the sum of a value over the devices along an axis; the value itself without such an axis."""
     return lax.psum(x, among) if among else x

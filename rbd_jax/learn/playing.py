@@ -1,4 +1,4 @@
-"""Playing: what a policy does in episodes of a task, and what comes of it."""
+"""Playing and evaluating episodes of a task with a policy."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..tasks.task import Task
 from .policy import Policy
 
 
-#: What decides: a policy, or any function of an observation.
+#: A policy, or any function from an observation to an action.
 Deciding = Callable[[Any], Float[Array, "na"]]
 
 
 class Evaluation(eqx.Module):
-    """What came of episodes.
+    """The outcome of episodes.
 
-    - `returns`: the sum of the rewards of each.
-    - `steps`: how many each had.
-    - `terminated`: whether it ended before its time.
-    - `terms`: the sums of the terms of the reward by name, if the task tells them.
+    - `returns`: The sum of the rewards of each episode.
+    - `steps`: The number of steps of each.
+    - `terminated`: True for episodes that ended before their time limit.
+    - `terms`: The sums of the reward terms by name, if the task returns them.
 
     >>> task = rbd.tasks.load("cartpole", episode_length=20)
     >>> found = rbd.learn.evaluate(task, lambda observation: jnp.zeros(1), jax.random.key(0), episodes=4)
@@ -49,11 +49,11 @@ class Evaluation(eqx.Module):
 
 
 class Episode(eqx.Module):
-    """An episode that was played.
+    """A played episode.
 
-    - `states`: of the task, one before each step and one at the end; what comes after an end repeats it.
-    - `actions`: of each step.
-    - `steps`: how many were made until the end.
+    - `states`: The states of the task, one before each step and one at the end; states after the end repeat it.
+    - `actions`: The action of each step.
+    - `steps`: The number of steps until the end.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> episode = rbd.learn.play(task, lambda observation: jnp.zeros(1), jax.random.key(0), steps=10)
@@ -74,14 +74,17 @@ def evaluate(
     *,
     steps: SupportsIndex | None = None,
 ) -> Evaluation:
-    """What a policy comes to in episodes of a task, each to its end, by the actions that it takes for the best.
+    """Evaluates a policy, without exploration noise, in complete episodes of a task.
 
-    **Arguments**
+    Args:
+      task: The task.
+      policy: A `Policy`, or any function of an observation.
+      key: The random key, from which each episode derives its own key.
+      episodes: The number of episodes.
+      steps: The maximum number of steps per episode; by default `task.episode_length`, and required without it.
 
-    - `policy`: a `Policy`, or any function of an observation.
-    - `key`: each episode is drawn from a key of its own that follows from it.
-    - `episodes`: how many.
-    - `steps`: of an episode at most; by default `task.episode_length`, and needed where that is None.
+    Returns:
+      An `Evaluation`.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> found = rbd.learn.evaluate(task, lambda observation: jnp.zeros(1), jax.random.key(0), episodes=4)
@@ -94,7 +97,7 @@ def evaluate(
 
 
 def play(task: Task, policy: Deciding, key: PRNGKeyArray, *, steps: SupportsIndex | None = None) -> Episode:
-    """One episode, step by step. **Arguments** are those of `evaluate`.
+    """Returns one played episode. The arguments are those of `evaluate`.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> episode = rbd.learn.play(task, lambda observation: jnp.zeros(1), jax.random.key(0), steps=10)
@@ -113,7 +116,7 @@ def _length(owner: str, task: Task, policy: Deciding, steps: SupportsIndex | Non
     if isinstance(policy, Policy):
         policy.fits(owner, task)
     if steps is None and task.episode_length is None:
-        raise ValueError(f"{owner}: steps is missing; it is needed where episode_length of the task is None")
+        raise ValueError(f"{owner}: steps is missing; it is needed for a task without episode_length")
     return whole_number(owner, "steps", task.episode_length if steps is None else steps)
 
 
@@ -150,6 +153,6 @@ def _played(task: Task, policy: Deciding, key, *, steps: int) -> Episode:
 
 
 def _moved(task: Task, policy: Deciding, state: TaskState) -> tuple[TaskState, Float[Array, "na"]]:
-    """A step later, or where the episode has ended where it is; and the action."""
+    """Returns the state one step later, or unchanged if the episode has ended; and the action."""
     action = jnp.asarray(policy(state.observation), state.reward.dtype)
     return lax.cond(state.done, lambda state, _: state, task.step, state, action), action

@@ -1,4 +1,4 @@
-"""What is learned: a policy, which decides by what is observed; how it drives a simulation, and how it is kept in a file."""
+"""Policies: functions from observations to actions, and their files."""
 
 from __future__ import annotations
 
@@ -23,31 +23,33 @@ from ..tasks.task import Task
 from .network import Network, Normalization
 
 
-#: Of files with policies.
+#: The format of policy files.
 FORMAT = 1
 
 
 def as_row(observation: Any, dims: int = 1) -> Float[Array, "... n"]:
-    """An observation, an array or a dict of arrays, as one row of numbers; `dims` is one more than the dimensions of the
-    batch."""
+    """Returns an observation, an array or a dict of arrays, as one row of numbers.
+
+    `dims` is one more than the number of batch dimensions.
+    """
     leaves = jax.tree.leaves(observation)
     return jnp.concatenate([jnp.reshape(x, (*x.shape[: dims - 1], -1)) for x in leaves], axis=-1)
 
 
 class Policy(eqx.Module):
-    """What to do by what is observed: `policy(observation) -> action`, the action that it takes for the best.
+    """A policy: `policy(observation) -> action`, the mean action without exploration noise.
 
-    While it learns, actions are drawn around that one. Before they are squashed they have a normal distribution, of the same
-    width wherever they are.
+    During training, actions are drawn around this one. Before squashing they have a normal distribution, whose width does not
+    depend on the observation.
 
-    - `network`: from the normalized observation to the middle of the distribution.
-    - `log_deviation`: the logarithm of its standard deviation, for each number of an action.
-    - `normalization`: of observations.
-    - `squashed`: whether actions are brought into [-1, 1] by the hyperbolic tangent; otherwise the task cuts off what is beyond.
-    - `task`: the name of the task that it was made for.
+    - `network`: Maps the normalized observation to the mean of the distribution.
+    - `log_deviation`: The logarithm of the standard deviation, for each entry of an action.
+    - `normalization`: The normalization of observations.
+    - `squashed`: If True, the hyperbolic tangent maps actions into [-1, 1]; otherwise the task clips them.
+    - `task`: The name of the task that it was made for.
 
-    It is a PyTree of arrays as every `equinox.Module`. `rbd.learn.save` and `load` keep it in a file, `rbd.learn.Controller` lets
-    it drive `rbd.rollout`.
+    It is a PyTree of arrays, like every `equinox.Module`. `rbd.learn.save` and `load` store it in a file, and
+    `rbd.learn.Controller` makes it the controls of `rbd.rollout`.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> policy = rbd.learn.Policy.drawn(task, jax.random.key(0))
@@ -69,10 +71,14 @@ class Policy(eqx.Module):
         deviation: float = 0.5,
         squashed: bool = True,
     ) -> Policy:
-        """One that has learned nothing yet: its actions are near zero.
+        """Returns an untrained policy: its actions are near zero.
 
-        - `widths`: of the hidden layers of its network.
-        - `deviation`: of the actions that it tries, before they are squashed.
+        Args:
+          task: The task.
+          key: The random key.
+          widths: The widths of the hidden layers of its network.
+          deviation: The standard deviation of exploration, before squashing.
+          squashed: If True, the hyperbolic tangent maps actions into [-1, 1].
         """
         instance("Policy.drawn", "task", task, Task, "a rbd.Task, as rbd.tasks.load gives one")
         seen = jax.eval_shape(lambda: task.reset(jax.random.key(0))).observation
@@ -99,13 +105,13 @@ class Policy(eqx.Module):
     def explored(
         self, observed: Float[Array, "*batch n"], noise: Float[Array, "*batch na"]
     ) -> Float[Array, "*batch na"]:
-        """The actions for standard normal noise, of observations that are rows of numbers."""
+        """Returns the actions for standard normal noise; observations are rows of numbers."""
         middle = self.network(self.normalization(observed))
         action = middle + jnp.broadcast_to(jnp.exp(self.log_deviation), noise.shape) * noise
         return jnp.tanh(action) if self.squashed else action
 
     def fits(self, owner: str, task: Task) -> None:
-        """Refuse a task that has observations or actions of another size."""
+        """Raises an error for a task with observations or actions of another size."""
         seen = jax.eval_shape(lambda: as_row(task.reset(jax.random.key(0)).observation)).shape[0]
         for what, own, its in (
             ("observations", self.observation_size, seen),
@@ -138,9 +144,9 @@ def _decided(policy: Policy, observation: Any) -> Float[Array, "na"]:
 
 
 def save(path: str | os.PathLike, policy: Policy) -> None:
-    """Write a policy to a file, an archive of NumPy's (.npz) that is whole or absent.
+    """Writes a policy atomically to a file, a NumPy archive (.npz).
 
-    It has the weights of all layers, the normalization, and in `about` what they are for. `rbd.learn.load` reads it.
+    It contains the weights of all layers, the normalization, and a description in `about`. `rbd.learn.load` reads it.
 
     >>> import tempfile
     >>> policy = rbd.learn.Policy.drawn(rbd.tasks.load("cartpole"), jax.random.key(0))
@@ -170,11 +176,13 @@ def save(path: str | os.PathLike, policy: Policy) -> None:
 
 
 def load(path: str | os.PathLike, task: Task | None = None) -> Policy:
-    """A policy from a file that `rbd.learn.save` has written.
+    """Returns a policy from a file written by `rbd.learn.save`.
 
-    - `task`: the task that it is for; one with observations or actions of another size is refused.
+    Without 64-bit numbers (`jax_enable_x64`) the policy has 32-bit numbers, regardless of the file.
 
-    Without 64-bit numbers (`jax_enable_x64`) it has 32-bit ones, whatever is in the file.
+    Args:
+      path: The file.
+      task: The task that it is for; observations or actions of another size raise an error.
 
     >>> import tempfile
     >>> task = rbd.tasks.load("cartpole")

@@ -1,4 +1,4 @@
-"""How the bundled tasks are learned, and what counts as learned."""
+"""Training settings of the bundled tasks, and the returns at which they count as solved."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .short_horizon_actor_critic import ShortHorizonActorCritic
 
 
 class Settings(NamedTuple):
-    """What suits a task.
+    """Recommended settings of a task.
 
-    - `config`: how it is learned.
-    - `threshold`: the mean return of its episodes from which on it counts as learned; None if nobody has said.
+    - `config`: The training settings.
+    - `threshold`: The mean return at which the task counts as solved; None if unknown.
 
     >>> config, threshold = rbd.learn.settings_for("quadruped_trot")
     >>> print(config.epochs, threshold)
@@ -24,7 +24,7 @@ class Settings(NamedTuple):
     threshold: float | None
 
 
-#: By the names of tasks; made when they are asked for.
+#: By the names of tasks, created on demand.
 _SETTINGS = {
     "cartpole": lambda: Settings(ShortHorizonActorCritic(epochs=800, deviation=1.0), 200.0),
     "quadruped_stand": lambda: Settings(
@@ -37,7 +37,7 @@ _SETTINGS = {
 
 
 def settings_for(name: str) -> Settings:
-    """What suits a bundled task, by its name. For one that nobody has looked at, it is what suits most.
+    """Returns the recommended settings of a bundled task by name; default settings for tasks without a recommendation.
 
     >>> rbd.learn.settings_for("cartpole").config.horizon
     32

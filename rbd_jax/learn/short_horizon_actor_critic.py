@@ -1,8 +1,9 @@
 """Short-horizon actor-critic (Xu et al. 2022): a policy learned by gradients through the simulation.
 
-The return of many episodes is differentiated through `horizon` steps of the simulation, the actions in them, and the value that a
-critic sees at their end. The critic is fitted to the returns of the same steps, and the episodes go on from where they are. The
-gradient is exact but for the critic, the chain of derivatives is too short to explode, and nothing waits for an episode to end.
+The return of many episodes is differentiated through `horizon` steps of the simulation, the actions in them, and the critic's
+value of the last state. The critic is fitted to the returns of the same steps, and the episodes continue from their current
+states. The gradient is exact except for the critic, the chain of derivatives is too short to explode, and no step waits for an
+episode to end.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from .policy import Policy, as_row
 
 
 class Learner(eqx.Module):
-    """What is learned, and where the episodes are, between two epochs. All that the rest of the learning depends on is in it.
+    """The complete state of training between two epochs, including the episodes.
 
-    - `target`: the critic as it follows by and by, which says what states are worth.
-    - `actor_memory`, `critic_memory`: of the optimizers.
-    - `returns`: of the episodes under way, so far.
+    - `target`: The target critic, which follows the critic slowly and gives the values of states.
+    - `actor_memory`, `critic_memory`: The states of the optimizers.
+    - `returns`: The returns of the current episodes so far.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
@@ -51,21 +52,23 @@ class Learner(eqx.Module):
 
 @dataclass(frozen=True)
 class ShortHorizonActorCritic:
-    """A policy learned by gradients through `horizon` steps of the simulation, and a critic that values what comes after.
+    """A policy trained by gradients through `horizon` steps of the simulation, with a critic for the value of later steps.
 
-    - `epochs`: so many gradients are followed.
-    - `environments`: so many episodes go on side by side.
-    - `horizon`: so many steps are differentiated through in an epoch.
-    - `discount`: what a reward counts for one step later.
-    - `trace`: λ of the returns TD(λ) that the critic is fitted to.
-    - `actor_widths`, `critic_widths`: of the hidden layers.
-    - `actor_rate`, `critic_rate`: of learning, in the first epoch. They fall evenly, to the share `last_rate` in the last one.
-    - `critic_passes`, `critic_batches`: how often the critic sees the steps of an epoch, and in how many parts.
-    - `following`: by how much of the way the target goes to the critic in an epoch.
-    - `longest_gradient`: gradients are cut to this length.
-    - `steepest`: derivatives of the return by the state and the action of one step are cut to this length, sample by sample.
-    - `deviation`: of actions, before they are squashed, in the first epoch. It is learned from there.
-    - `squashed`: whether actions are brought into [-1, 1] by the hyperbolic tangent, or cut off.
+    - `epochs`: The number of epochs, with one gradient step of the policy each.
+    - `environments`: The number of simultaneous episodes.
+    - `horizon`: The number of steps in an epoch, all of which are differentiated.
+    - `discount`: The discount factor of rewards per step.
+    - `trace`: λ of the TD(λ) returns that the critic is fitted to.
+    - `actor_widths`, `critic_widths`: The widths of the hidden layers.
+    - `actor_rate`, `critic_rate`: The learning rates in the first epoch. They fall linearly to the fraction `last_rate` in the
+      last.
+    - `critic_passes`, `critic_batches`: The number of passes of the critic over the steps of an epoch, and of batches per
+      pass.
+    - `following`: The fraction of the difference by which the target critic moves to the critic in an epoch.
+    - `longest_gradient`: The length to which gradients are clipped.
+    - `steepest`: The length to which derivatives of the return by state and action of one step are clipped, per sample.
+    - `deviation`: The standard deviation of actions before squashing in the first epoch; it is then learned.
+    - `squashed`: If True, the hyperbolic tangent maps actions into [-1, 1]; otherwise they are clipped.
 
     >>> small = rbd.learn.ShortHorizonActorCritic(epochs=100, environments=16, horizon=32, discount=0.98)
     >>> print(small.epochs, small.actor_widths)
@@ -120,16 +123,16 @@ class ShortHorizonActorCritic:
         if not isinstance(self.squashed, bool):
             raise ValueError(f"{owner}: squashed is {self.squashed!r}; it is True or False")
 
-    # What it starts from, and an epoch.
+    # The initial state, and an epoch.
 
     def begin(self, task: Task, key: PRNGKeyArray) -> Learner:
-        """Before the first epoch."""
+        """Returns the state before the first epoch."""
         key, of_actor, of_critic, of_episodes = jax.random.split(key, 4)
         episodes = begun(task, jax.random.split(of_episodes, self.environments))
         policy = Policy.drawn(task, of_actor, self.actor_widths, self.deviation, self.squashed)
         size, dtype = policy.observation_size, policy.log_deviation.dtype
         critic = Network.drawn(of_critic, size, self.critic_widths, 1, 1.0, dtype)
-        learned: Any = _learned(policy)  # which optax takes for a dictionary
+        learned: Any = _learned(policy)  # optax treats it as a dictionary
         judging: Any = critic
         memories = self._actor_optimizer.init(learned), self._critic_optimizer.init(judging)
         returns = jnp.zeros(self.environments, dtype)
@@ -138,9 +141,13 @@ class ShortHorizonActorCritic:
     def epoch(
         self, task: Task, learner: Learner, among: str | None = None
     ) -> tuple[Learner, dict[str, Array]]:
-        """The next `horizon` steps of all episodes, what is learned from them, and what there is to tell of it.
+        """Runs the next `horizon` steps of all episodes and updates policy and critic; returns the learner and statistics.
 
-        - `among`: the axis of the devices that share the episodes, under `jax.shard_map`: each has some, and all learn the same.
+        Args:
+          task: The task.
+          learner: The state of training.
+          among: The axis of the devices that share the episodes, under `jax.shard_map`: each has some of the episodes, and all
+            make the same updates.
         """
         policy, dtype = learner.policy, learner.returns.dtype
         key, *keys = jax.random.split(learner.key, 3)
@@ -194,7 +201,7 @@ class ShortHorizonActorCritic:
     # The actor.
 
     def _loss(self, learned, probe, task: Task, learner: Learner, noise):
-        """Minus the sum of the returns, and what was seen on the way."""
+        """Returns minus the sum of the returns, and the observations and outcomes of the steps."""
         policy = eqx.tree_at(_learned, learner.policy, learned)
 
         def act(episodes, noise):
@@ -207,8 +214,8 @@ class ShortHorizonActorCritic:
         episodes, (observed, moments) = lax.scan(act, learner.episodes, noise)
         values = self._values(learner.target, policy.normalization, moments.reached)
         last = jnp.broadcast_to((jnp.arange(self.horizon) == self.horizon - 1)[:, None], moments.lost.shape)
-        # Where an episode goes on beyond what is seen, the critic says what that is worth; what has terminated has no more to
-        # come.
+        # If an episode continues beyond these steps, the critic gives the value of the rest; a terminated episode has no
+        # further value.
         beyond = (moments.done | last) & ~moments.terminated
         gained = moments.reward + jnp.where(beyond, self.discount * values, 0)
         weight = weights(moments.done, self.discount, values.dtype)
@@ -217,13 +224,13 @@ class ShortHorizonActorCritic:
     # The critic.
 
     def _values(self, critic: Network, normalization: Normalization, observed) -> Float[Array, "..."]:
-        """Returns of what is observed. The critic itself is of the size of a reward."""
+        """Returns the values of observations. The output of the critic itself has the magnitude of a reward."""
         return critic(normalization(observed))[..., 0] / (1 - self.discount)
 
     def _fitted(
         self, learner: Learner, observed, targets, key, among
     ) -> tuple[Network, Any, Float[Array, ""]]:
-        """The critic nearer to the targets, in the mean square."""
+        """Returns the critic after fitting it to the targets in the mean square."""
         rows, size = targets.size, targets.size // self.critic_batches
         observed = learner.policy.normalization(observed.reshape(rows, -1))
         targets = (1 - self.discount) * targets.reshape(rows)
@@ -244,7 +251,7 @@ class ShortHorizonActorCritic:
         (critic, memory), errors = lax.scan(step, (learner.critic, learner.critic_memory), batches)
         return critic, memory, jnp.mean(errors[-self.critic_batches :])
 
-    # How both descend.
+    # The optimizers.
 
     @property
     def _actor_optimizer(self):
@@ -263,7 +270,7 @@ class ShortHorizonActorCritic:
 
 
 def weights(done: Bool[Array, "steps n"], discount: float, dtype: Any) -> Float[Array, "steps n"]:
-    """What a step counts for in the return of its episode, from the first step of it that is seen: `discountᵏ` k steps later."""
+    """Returns the weight of each step in the return of its episode: `discountᵏ`, k steps after its first step here."""
 
     def following(weight, over):
         return jnp.where(over, 1, discount * weight), weight
@@ -279,14 +286,19 @@ def returns_td(
     discount: float,
     trace: float,
 ) -> Float[Array, "steps n"]:
-    """TD(λ): what is to come from each step on, as a mean of rewards that were seen and values that are believed.
+    """Returns the TD(λ) returns: weighted means of observed rewards and estimated values.
 
         G_t = r_t + γ ((1 - λ) V_{t+1} + λ G_{t+1}),
 
-    with `V_{t+1}` alone at the last step and where an episode was truncated, and nothing where it has terminated.
+    with only `V_{t+1}` at the last step and where an episode was truncated, and zero where it has terminated.
 
-    - `values`: of what each step has led to.
-    - `terminated`, `done`: whether the episode ended with the step for good, and at all.
+    Args:
+      reward: The reward of each step.
+      values: The value of the state after each step.
+      terminated: True if the episode terminated with the step.
+      done: True if the episode ended with the step.
+      discount: γ.
+      trace: λ.
     """
 
     def earlier(following, step):
@@ -299,7 +311,7 @@ def returns_td(
 
 
 def _ended(returns: Float[Array, "n"], moments: Moment) -> tuple[Float[Array, "n"], Float[Array, ""]]:
-    """The returns of the episodes that go on, and the sum of those that have ended."""
+    """Returns the returns of the episodes that continue, and the sum of the returns of those that have ended."""
 
     def add(carry, moment):
         total = carry + moment.reward
@@ -310,12 +322,12 @@ def _ended(returns: Float[Array, "n"], moments: Moment) -> tuple[Float[Array, "n
 
 
 def _learned(policy: Policy) -> tuple[Any, Any]:
-    """What of a policy is learned by gradients: its network, and how far its actions spread."""
+    """Returns the trainable parts of a policy: its network and the deviation of its actions."""
     return policy.network, policy.log_deviation
 
 
 def _descended(optimizer: Any, memory: Any, numbers: Any, gradient: Any) -> tuple[Any, Any, Float[Array, ""]]:
-    """The numbers and the memory after a step down, and how long the gradient was."""
+    """Returns the parameters and the optimizer state after one step, and the length of the gradient."""
     optax = _optax()
     with jax.numpy_dtype_promotion("standard"):  # optax relies on it
         updates, memory = optimizer.update(gradient, memory, numbers)

@@ -1,4 +1,4 @@
-"""Training: a policy for a task, epoch by epoch, with all that long work needs around it."""
+"""Training: a policy for a task, epoch by epoch, with checkpoints and multiple devices."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .policy import Policy
 from .short_horizon_actor_critic import Learner, ShortHorizonActorCritic
 
 
-#: What is called after each epoch: with how many there were, and what is told of it. If it returns True, that was the last.
+#: Called after each epoch with the number of epochs and the statistics of the last one. If it returns True, training stops.
 OnProgress = Callable[[int, dict[str, float]], Any]
 
 
 class Trained(NamedTuple):
-    """What training has come to.
+    """The result of training.
 
-    - `policy`: what was learned.
-    - `curve`: what was told of each epoch by name, an array with a row for each.
-    - `learner`: where learning would go on.
+    - `policy`: The trained policy.
+    - `curve`: The statistics of the epochs by name, arrays with one entry per epoch.
+    - `learner`: The state from which training can continue.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
@@ -57,24 +57,34 @@ def train(
     on_progress: OnProgress | None = None,
     checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Trained:
-    """A policy for a task, learned by gradients through its simulation.
+    """Trains a policy for a task by gradients through its simulation.
 
-    **Arguments**
+    The episodes are distributed over the CPU devices of the process (`rbd.parallel.use_cores`), or over the devices of
+    `rbd.parallel.use_devices`. Random draws depend on the number of devices.
 
-    - `task`: what is to be learned; `episode_length` may be None.
-    - `config`: how; by default `ShortHorizonActorCritic()`. `rbd.learn.settings_for` has what suits the bundled tasks.
-    - `key`: what is drawn follows from it: the first networks, the episodes, the noise of the actions.
-    - `on_progress`: called after each epoch with how many there were, and what is told of it; if it returns True, no more follow.
-    - `checkpoint`: a file to save to, and to go on from to the same result (see `rbd.Checkpoint`).
+    The statistics of an epoch, stored in `Trained.curve`, are:
 
-    The episodes are shared out over the CPU devices of the process (`rbd.parallel.use_cores`), or over those that
-    `rbd.parallel.use_devices` says; what is drawn is another on each number of devices.
+    - `reward`: the mean reward of a step.
+    - `return`: the mean return of the `episodes` that ended in the epoch; NaN if none has.
+    - `terminated`: how many of these episodes ended before their time limit.
+    - `value`: the mean value of the critic.
+    - `error`: the mean square error of the critic, in rewards.
+    - `gradient`: the length of the policy gradient before clipping.
+    - `deviation`: the standard deviation of the actions.
+    - `dropped`: the number of sample derivatives that were not finite and were left out.
+    - `lost`: the number of steps that were not finite.
 
-    What is told of an epoch, and kept in `Trained.curve`: `reward`, a step's in the mean; `return`, that of the `episodes` that
-    have ended in it (not a number if none has), `terminated` of them before their time; `value`, what the critic sees in the
-    mean; `error`, the mean square of what it is off, in rewards; `gradient`, the length of the actor's before it is cut;
-    `deviation` of the actions; `dropped`, how often a derivative of a sample was no number and left out; and `lost`, how often a
-    step itself was none.
+    Args:
+      task: The task; `episode_length` may be None.
+      config: The training settings; by default `ShortHorizonActorCritic()`. `rbd.learn.settings_for` has settings for the
+        bundled tasks.
+      key: The random key of the initial networks, the episodes, and the noise of the actions.
+      on_progress: A function called after each epoch with the number of epochs and the statistics; if it returns True,
+        training stops.
+      checkpoint: A file to save to and to resume from with the same result (see `rbd.Checkpoint`).
+
+    Returns:
+      A `Trained`.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
@@ -93,7 +103,7 @@ def train(
         raise ValueError(f"{owner}: key is {key!r}; it takes a key: jax.random.key(0)")
     curve: dict[str, list[float]] = {}
     mesh = _devices(config)
-    # Sums over devices are rounded otherwise.
+    # The number of devices affects rounding of sums.
     named = {"task": task, "config": config, "key": key, "devices": 1 if mesh is None else mesh.size}
     with running(owner, checkpoint, lambda: named) as run:
         learner = _begun(config, task, key)
@@ -129,7 +139,7 @@ def _begun(config: ShortHorizonActorCritic, task: Task, key: PRNGKeyArray) -> Le
 
 @compiled
 def _epoch(config: ShortHorizonActorCritic, task: Task, learner: Learner):
-    """An epoch, with the episodes shared out over the devices if there are several."""
+    """Runs an epoch, with the episodes distributed over the devices if there are several."""
     mesh = _devices(config)
     if mesh is None:
         return config.epoch(task, learner)
@@ -151,14 +161,14 @@ def _placed(learner: Learner, mesh: Mesh) -> Learner:
 
 
 def _specs(mesh: Mesh) -> Learner:
-    """Where the parts of a learner are: each device has all of it, but some of the episodes."""
+    """Returns the partition of a learner: each device has all of it, but only some of the episodes."""
     whole: Any = PartitionSpec()
     split: Any = PartitionSpec(mesh.axis_names[0])
     return Learner(whole, whole, whole, whole, whole, split, split, whole, whole)
 
 
 def _devices(config: ShortHorizonActorCritic) -> Mesh | None:
-    """Those that share the episodes: as were set, or of this process as many as divide them; None for one."""
+    """Returns the devices that share the episodes: those set, or as many of this process as divide them; None for one."""
     mesh: Any = set_devices()
     if mesh is None:
         there = jax.local_devices()
@@ -183,7 +193,7 @@ def _refuse_lost(
     epochs: int,
     told: dict[str, float],
 ) -> None:
-    """Where most of what is simulated is no number, which no learning will change."""
+    """Raises an error if most simulated steps are not finite, which training cannot correct."""
     steps = config.horizon * config.environments
     if told["lost"] <= 0.5 * steps:
         return
@@ -195,7 +205,7 @@ def _refuse_lost(
     ]
     said = f": after the first step of an episode {' and '.join(bad)} is not finite" if bad else ""
     raise FloatingPointError(
-        f"{owner}: in {told['lost']:.0f} of the {steps} steps of epoch {epochs} the reward, what was observed or the state was "
-        "no "
-        f"number{said}. {type(task).__name__} is to make numbers of all states that it can come to"
+        f"{owner}: in {told['lost']:.0f} of the {steps} steps of epoch {epochs} the reward, the observation or the state was "
+        "not "
+        f"finite{said}. {type(task).__name__} must return finite numbers in all states that it can reach"
     )

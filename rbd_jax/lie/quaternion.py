@@ -89,8 +89,8 @@ def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
 def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"]:
     """Returns the unit quaternion of a rotation matrix, with the sign of `shortest`.
 
-    The entries of the matrix give all products `4 q_i q_j`. The row of these products with the largest diagonal entry, which
-    is at least 1, is `q` up to its length (Shepperd 1978), so no rotation has a small divisor.
+    The entries of the matrix give all products `4 q_i q_j`. The row of these products with the largest diagonal entry is `q`
+    up to its length (Shepperd 1978). That entry is at least 1, so no rotation has a small divisor.
 
     >>> print(rbd.lie.quaternion.from_matrix(jnp.diag(jnp.array([1.0, -1.0, -1.0]))))
     [0. 1. 0. 0.]

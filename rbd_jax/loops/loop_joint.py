@@ -78,8 +78,7 @@ class LoopJoint(RelativeConstraint):
         return closest(off_joint, self.joint, relative)
 
     def active_forces(self, relative: Transform) -> Float[Array, "6 nv"]:
-        """Returns `T_a`, the wrenches on the successor, in its frame, that are unit forces along the joint: `T_aᵀ S = 1` (eq.
-        3.35).
+        """Returns `T_a`, wrenches on the successor, in its frame: unit forces along the joint, `T_aᵀ S = 1` (eq. 3.35).
 
         The choice is `S (Sᵀ S)⁻¹`. Another choice would change the bearing forces of the joint, but not the motion.
         """

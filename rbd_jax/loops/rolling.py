@@ -69,17 +69,16 @@ class RollingSphere(_Rolling):
 
 
 class RollingDisk(_Rolling):
-    """A disk or a wheel about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the
-    `normal`.
+    """A disk or wheel about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the `normal`.
 
     - `normal`: The normal of the plane, in body a's axes.
     - `axis`: The axis of the disk, in body b's axes.
     - `radius`: The radius of the disk, from the axis to the middle of its edge.
     - `edge`: The radius of a rounded edge, as of a tire; by default zero, a sharp rim.
 
-    Three rows: the disk stays on the plane, and it does not slip. If another constraint fixes the height, as for the
-    wheels of a cart that moves in the plane, the first row is redundant, which is not an error. A disk that lies flat has no
-    definite contact point, so its motion through that position is not meaningful.
+    Three rows: the disk stays on the plane, and it does not slip. The first row may be redundant, as for the wheels of a
+    cart that moves in the plane; this is not an error. A disk that lies flat has no definite contact point, so its motion
+    through that position is not meaningful.
 
     >>> builder = rbd.ModelBuilder()
     >>> disk = builder.add_body("disk", joint=rbd.joints.Free(), inertia=rbd.Inertia.cylinder(1.0, 0.1, 0.01))

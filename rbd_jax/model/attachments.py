@@ -33,8 +33,8 @@ A = TypeVar("A", bound=Attached)
 def attach(model: Model, *things: Attached) -> Model:
     """Returns the model with attachments added, in its precision: sites, shapes, actuators, sensors, ...
 
-    Constraints and force elements are supported too. Attachments may refer to others by name in any order: a sensor may precede
-    its site.
+    Constraints and force elements are supported too. Attachments may refer to others by name in any
+    order: a sensor may precede its site.
 
     Args:
       model: The model.

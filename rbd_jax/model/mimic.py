@@ -123,8 +123,8 @@ def absorbed(
         for joint, entry in zip(names, at[name]):
             if is_known(own) and not np.isfinite(own[entry]):
                 raise ModelError(
-                    f"joint {joint!r} mimics another, which results in a {name.replace('_', ' ')} of {own[entry]} there: the "
-                    "multiplier is too large for it"
+                    f"joint {joint!r} mimics another, which results in a {name.replace('_', ' ')} of {own[entry]} at its leader: "
+                    "the multiplier is too large"
                 )
     lower, upper = total["lower"], total["upper"]
     if is_known((lower, upper)):
@@ -132,7 +132,7 @@ def absorbed(
             low, high = float(lower[entry]), float(upper[entry])
             if not low <= high or low == np.inf or high == -np.inf:
                 raise ModelError(
-                    f"joint {joint!r} mimics another, and the limits of both exclude each other: at the other, from {low:g} "
+                    f"joint {joint!r} mimics another, and the limits of both exclude each other: at its leader, from {low:g} "
                     f"to {high:g}; change them, or the multiplier and offset"
                 )
     return total

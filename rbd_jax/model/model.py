@@ -21,9 +21,9 @@ from .topology import Topology
 class Model(Module):
     """A mechanism of rigid bodies in a tree, each attached to its parent by a joint (book table 4.3).
 
-    Every field except the topology is an array and a leaf: differentiate with respect to it (book §5.5), batch over it with
-    `vmap`, replace it with `equinox.tree_at`. Create models with `rbd.load`, `rbd.load_urdf`, `rbd.load_mjcf` or a
-    `ModelBuilder`.
+    Every field except the topology is an array and a leaf: differentiate with respect to it (book §5.5), batch over
+    it with `vmap`, replace it with `equinox.tree_at`. Create models with `rbd.load`, `rbd.load_urdf`,
+    `rbd.load_mjcf` or a `ModelBuilder`.
 
     - `gravity`: the acceleration of free fall, in the world. It is (2,) in a planar model, whose `placements`, `inertias` and
       `joints` are planar too; see `planar`.

@@ -40,11 +40,11 @@ def planar(model: Model, axes=None) -> Model:
     kinematics, inverse, forward and hybrid dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives.
     Other functions raise an error; they support the spatial model, in the same configuration.
 
-    The model omits everything that has no effect on motion in the plane. This includes positions of bodies and centers of
-    mass along the normal, all rotational inertias except the one about the normal, and gravity along the normal, which adds a
-    constant to the potential energy. The result keeps keyframes and attachments that act along joints. Sites, shapes and
-    sensors are removed. Attachments that act on bodies in other ways (constraints, contact, springs between points) raise an
-    error.
+    The model omits everything that has no effect on motion in the plane. This includes positions of bodies and
+    centers of mass along the normal, all rotational inertias except the one about the normal, and gravity along the
+    normal, which adds a constant to the potential energy. The result keeps keyframes and attachments that act along
+    joints. Sites, shapes and sensors are removed. Attachments that act on bodies in other ways (constraints, contact,
+    springs between points) raise an error.
 
     Every joint must move in the plane: revolute (and planar) joints about its normal, prismatic joints along it, and
     combinations of these. The x axis of a body is the projection of its own x axis onto the plane, or of its y axis if x is
@@ -131,7 +131,7 @@ def _without_what_is_seen_only(model: Model) -> Model:
         if thing.role in ACTING:
             raise ModelError(
                 f"planar: model {model.name!r} carries the {thing.role} {thing.label}, which planar models do not support; they "
-                "support what acts along joints. Remove it with rbd.detach, or simulate the model in space"
+                "support attachments along joints only. Remove it with rbd.detach, or simulate the model in space"
             )
     return detach(model, *strange)
 

@@ -1,7 +1,7 @@
 """The static structure of a model: names, parents of bodies, and the coordinates of each joint.
 
-A `Topology` is static under `jit`. It contains only numbers and names, with cached index tables for the algorithms. It uses
-three kinds of indices:
+A `Topology` is static under `jit`. It contains only numbers and names, with cached index tables for the
+algorithms. It uses three kinds of indices:
 
 - *bodies*, each with the joint that attaches it to its parent, in the order of the model;
 - *moving bodies*, the bodies with a movable joint: a welded body is a part of the moving body that carries it;

@@ -231,8 +231,8 @@ class Tree:
     def _dyadic_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
         """Computes subtree sums from a few blocks of 2ᵏ nodes each, with the nodes ordered subtree by subtree.
 
-        Differences of running sums would take fewer operations, but lose the inertia of a finger beside that of the complete
-        robot.
+        Differences of running sums would take fewer operations, but lose the inertia of a finger
+        beside that of the complete robot.
         """
         order, blocks = self._dyadic_blocks
         level = gather(x, order)

@@ -1,18 +1,18 @@
-"""Batches of samples, on one device, the devices of a host, or those of many; and the settings of a process they profit from.
+"""Batches of samples on one device, on all devices of a host, or on many hosts; and process settings that speed them up.
 
-- `use_cores`: let batches run on all cores of this machine
-- `keep_memory`: keep the memory of large results, and use it again
+- `use_cores`: run batches on all cores of this machine
+- `keep_memory`: keep the memory of large results for reuse
 - `start`: connect the processes of a program that runs on several hosts
-- `use_devices`: let all that maps over batches use these devices, or all there are
-- `share`: this process's rows of a batch
-- `global_batch`: one batch of the rows that each process has
+- `use_devices`: set the devices of all functions that map over batches
+- `share`: the rows of a batch that belong to this process
+- `global_batch`: one global batch from the rows of each process
 - `gather`: the rows of all processes, in the memory of each
-- `simulate_to_disk`: the same into files, for more than fits into memory
-- `open_trajectory`: what that has made
+- `simulate_to_disk`: simulate a batch into files, for more than fits into memory
+- `open_trajectory`: open the files of `simulate_to_disk`
 - `StoredTrajectory`: a batch of trajectories in files
-- `random_states`: states near the neutral one
+- `random_states`: random states near the neutral state
 - `energies_along`: kinetic and potential energy along a batch's trajectory
-- `xla_note`: what was done about the compiler option
+- `xla_note`: reports what was done about the compiler option
 """
 
 __all__ = [
@@ -46,7 +46,7 @@ from .stored import (
 from .xla import xla_note as xla_note
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

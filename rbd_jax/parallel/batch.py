@@ -1,8 +1,8 @@
-"""Many samples at once, in the form that is fastest where the program runs, split over devices: one process's, or all.
+"""Functions of one sample mapped over batches, in the fastest form, on the devices of one process or of all.
 
-Both functions here split a batch the same way. Every device gets as many samples as the others, one after the other on a CPU and
-vectorized elsewhere, and what all samples share whole. Devices do not talk while the samples run; a derivative by something
-shared is summed over them once, at the end.
+`batch_map` and `shard` split a batch the same way. Every device gets the same number of samples, which run sequentially on a
+CPU and vectorized elsewhere, and a complete copy of the shared arguments. Devices do not communicate while the samples run. A
+derivative by a shared argument is summed over them once, at the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .._core.jit import is_number
 from .fastest import in_fastest_form, why_no_kernels
 
 
-#: The name of the axis along which devices stand, where nobody else names it.
+#: The default name of the axis of devices.
 AXIS = "batch"
 
 
@@ -41,41 +41,44 @@ def batch_map(
     lanes: int | None = None,
     fused: bool | Literal["interpret"] | None = None,
 ) -> Callable:
-    """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
+    """Maps `function` of one sample over batches: `jax.vmap` in meaning, along axis 0.
 
-    A function that can be is one kernel: on a CPU with a sample in each lane of the processor's vector registers, on a GPU of
-    NVIDIA with one in each thread. What cannot goes through one compiled loop on a CPU, one sample after the other or some side
-    by side, which for arrays as small as these beats `vmap`, and is `vmap` elsewhere. Either way it is shared out over the
-    devices. A kernel on a CPU takes all cores; for what is none, `rbd.parallel.use_cores` makes devices of them. The form is
-    chosen when it is compiled; results do not depend on it but for rounding. Derivatives of what is mapped are mapped in the
-    same way, those by what is shared summed.
+    If possible, the function becomes one kernel: on a CPU with one sample per lane of the vector registers, on an NVIDIA GPU
+    with one sample per thread. Other functions run in a compiled loop on a CPU, with one or several samples per iteration,
+    which for small arrays is faster than `vmap`; on other devices they use `vmap`. In all forms the batch is split over the
+    devices. A kernel on a CPU uses all cores; for other functions, `rbd.parallel.use_cores` turns the cores into devices. The
+    form is chosen at compile time, and results do not depend on it except for rounding. Derivatives by batched arguments are
+    mapped in the same way; derivatives by shared arguments are summed.
 
-    The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
-    same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that
-    runs.
+    The devices are those of this process, or those set by `rbd.parallel.use_devices` or `jax.set_mesh`. `rbd.shard` does the
+    same over the devices of all processes. Inside an already mapped `function`, the loop runs on the device of that function.
 
-    **Arguments**
+    `function` is traced, so it must return its results and not write to anything else: a policy with memory takes its memory
+    and returns it, as in `rollout(memory=...)`. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
 
-    - `in_axes`: 0 for every argument that has a batch axis, None for one that is shared by all samples: one value for all
-      positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
-      and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
-      of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
-    - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other. By default, where there
-      is no kernel, 32 of large batches, if the function takes the same steps for each sample.
-    - `fused`: whether it is a kernel, whose numbers stay on the chip as far as they fit. True for one, or an error that says
-      why there is none; False for none. By default it is one where that is possible, is not too long (three million entries of
-      arrays on a CPU, 450,000 on a GPU, rounds of loops once) and is work, without large matrices; on a CPU of 8 samples and
-      more (True makes one of fewer, which pays where it is called again and again). It is for dynamics and rollouts, best of
-      models that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of much work, stay
-      loops: their rows are those of an argument, known, or the same in each round. What is made of the rows that they return
-      is made after the kernel. What is infinite or NaN in a sample makes the same results so as with `jax.vmap`; only what
-      overflows, or is a division by zero, on the way from finite numbers may not, where it is multiplied by a known zero.
-      Sorting, random keys and calls of matrix libraries have no kernel. Indices that depend on the sample have one if few entries
-      are possible.
-      `"interpret"` runs that of a GPU on a processor, to try it out.
+    Args:
+      function: A function of one sample. It is part of the compiled program, except for its arrays if it is a PyTree: an
+        `equinox.Module`, a `jax.tree_util.Partial`.
+      in_axes: 0 for every argument with a batch axis, None for an argument that all samples share: one value for all
+        positional arguments, or a tuple with one for each. Keyword arguments are batched, as with `vmap`; shared keyword
+        arguments must be bound in `function`. Arguments may be PyTrees. In shared arguments, leaves that are not arrays
+        (names, counts) are part of the program.
+      lanes: The number of samples that a CPU processes side by side in arrays, without a kernel; 1 for sequential processing.
+        The default without a kernel is 32 for large batches, if the function takes the same steps for each sample.
+      fused: Selects a kernel, whose intermediate values stay on the chip as far as they fit. True requires a kernel and
+        raises an error with the reason if it is impossible; False disables kernels. By default a kernel is used if it is
+        possible, short enough and worthwhile, without large matrices. The limit is three million array entries on a CPU and
+        450,000 on a GPU, counting loop bodies once. On a CPU the default requires at least 8 samples; True also accepts
+        fewer, which pays off for repeated calls. Kernels are for dynamics and rollouts, preferably of known models: neither
+        arguments nor traced. Loops of more than 256 iterations, and shorter ones with much work, stay loops. Their rows are
+        those of an argument, known, or the same in each iteration. The processing of the rows that they return happens after
+        the kernel. An infinite or NaN sample gives the same non-finite results as with `jax.vmap`. Only an overflow or a
+        division by zero from finite numbers may differ, if it is multiplied by a known zero. Sorting, random keys and matrix
+        library calls have no kernel. Indices that depend on the sample have one if there are few possible entries.
+        `"interpret"` runs a GPU kernel on a CPU, for testing.
 
-    `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
-    and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
+    Returns:
+      A function of batches.
 
     >>> model = rbd.load("double_pendulum")
     >>> force = rbd.batch_map(lambda q: rbd.gravity_force(model, q))
@@ -95,30 +98,36 @@ def shard(
     lanes: int | None = None,
     fused: bool | Literal["interpret"] | None = None,
 ) -> Callable:
-    """`function` of one sample as a function of batches, which all devices of all processes share out among them.
+    """Maps `function` of one sample over batches that are split over all devices of all processes.
 
-    It is `batch_map` over all devices: with one process the two do the same. With several, which `rbd.parallel.start` has
-    connected, every process runs the same program and calls this at the same place, as for everything in JAX that runs on several
-    hosts. Arrays then mean what they mean to `jax.jit`:
+    It is `batch_map` over all devices: with one process both do the same. `rbd.parallel.start` connects several processes.
+    Every process must then run the same program and make this call at the same place, as for everything in JAX that runs on
+    several hosts. Arrays then have the same meaning as for `jax.jit`:
 
-    - a local array (of numpy, or on devices of this process) is the whole batch, or the whole of what is shared, and the
-      same in every process; where it is not, an error says so. Each process reads the samples that are its own.
-    - a global array is what it is, wherever its parts are. `rbd.parallel.global_batch` makes one of the rows that each process
-      has, by `jax.make_array_from_process_local_data`.
+    - A local array (of NumPy, or on devices of this process) is the complete batch or a complete shared argument, and must be
+      the same in every process; otherwise an error is raised. Each process reads its own samples.
+    - A global array keeps its meaning and layout. `rbd.parallel.global_batch` makes one from the rows of each process,
+      by `jax.make_array_from_process_local_data`.
 
-    **Arguments**
+    The results are global arrays, split by samples over the devices: sharded by `P("batch")`, so that
+    the next sharded function finds its samples in place. If the number of devices does not divide the batch, copies of the
+    last sample fill it up and their results are dropped. The result is then replicated on every device, which takes one
+    exchange at the end. `rbd.parallel.gather` copies results into the memory of each process.
 
-    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`.
-    - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
-      all devices there are.
+    Args:
+      function: As for `batch_map`.
+      in_axes: As for `batch_map`.
+      mesh: The devices, with any axes. The default is those set by `rbd.parallel.use_devices` or `jax.set_mesh`, or
+        else all devices.
+      lanes: As for `batch_map`.
+      fused: As for `batch_map`.
 
-    **Returns** a function whose results are global arrays, split by samples over the devices: sharded by `P("batch")`, so that
-    the next sharded function finds its samples where they are. If the devices do not divide the batch, copies of the last
-    sample fill it up, what comes of them is dropped, and the result is whole on every device, which takes one exchange at the
-    end. `rbd.parallel.gather` brings results into the memory of each process.
+    Returns:
+      A function of batches.
 
-    Each sample goes through the same program as on one device, so results are the same, on a CPU to the last bit but where
-    a device has a single sample. The program has no communication but one all-reduce of the gradients by what is shared:
+    Each sample runs through the same program as on one device, so results are the same. On a CPU they are the same to the
+    last bit, unless a device has a single sample. The program has no communication except one all-reduce of the gradients by
+    shared arguments:
 
     >>> model = rbd.load("double_pendulum")
     >>> q = jnp.array([[0.5, -1.0], [0.1, 0.2]])
@@ -136,14 +145,13 @@ def shard(
 
 @contextmanager
 def use_devices(mesh: Mesh | None = None) -> Iterator[None]:
-    """Within it, all that maps over batches uses these devices, by default those of all processes.
+    """Returns a context manager that sets the devices of all functions that map over batches, by default all devices.
 
-    That is `rbd.batch_map`, `rbd.shard`, `rbd.simulate_batch` and `rbd.identify`. Every process then runs the same calls with
-    the same arrays; what `simulate_batch` and `identify` return is whole in each of them.
+    It applies to `rbd.batch_map`, `rbd.shard`, `rbd.simulate_batch` and `rbd.identify`. Every process must then make the same
+    calls with the same arrays. The results of `simulate_batch` and `identify` are complete in each process.
 
-    **Arguments**
-
-    - `mesh`: the devices, whatever its axes are; `jax.make_mesh` or `jax.sharding.Mesh(devices, ("batch",))`.
+    Args:
+      mesh: The devices, with any axes; `jax.make_mesh` or `jax.sharding.Mesh(devices, ("batch",))`.
 
     >>> model = rbd.load("double_pendulum")
     >>> states = rbd.State(q=jnp.array([[0.5, -1.0], [0.1, 0.2]]), v=jnp.zeros((2, 2)))
@@ -158,7 +166,7 @@ def use_devices(mesh: Mesh | None = None) -> Iterator[None]:
 
 
 def _devices_of(owner: str, mesh: Mesh | None) -> Mesh | None:
-    """The devices of a mesh, and no more of it: where arrays are laid out is not part of their types here."""
+    """Returns the devices of a mesh with automatic axis types, since layouts are not part of array types here."""
     if mesh is None:
         return None
     instance(owner, "mesh", mesh, Mesh, "a jax.sharding.Mesh, as jax.make_mesh gives one")
@@ -166,14 +174,14 @@ def _devices_of(owner: str, mesh: Mesh | None) -> Mesh | None:
 
 
 def all_devices(owner: str) -> Mesh:
-    """The devices of all processes, process by process."""
+    """Returns the devices of all processes, ordered by process."""
     warn_if_not_connected(owner)
     there = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
     return Mesh(np.array(there), (AXIS,))
 
 
 def whole(tree):
-    """What was mapped over devices that were set, on each of them, so that every process can read it; else as it is."""
+    """Returns results replicated on each of the set devices, so that every process can read them; otherwise unchanged."""
     over = set_devices()
     if over is None or over.size == 1 or _within():
         return tree
@@ -184,13 +192,13 @@ def whole(tree):
 
 
 def devices_in_use() -> int:
-    """How many devices `batch_map` splits a batch over, here."""
+    """Returns the number of devices over which `batch_map` splits a batch here."""
     over = set_devices()
     return 1 if _within() else jax.local_device_count() if over is None else over.size
 
 
 def _within() -> bool:
-    """Whether this is what one of several devices does."""
+    """Returns whether this code runs on one of several devices."""
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
@@ -203,10 +211,10 @@ def _mapped(
     mesh: Mesh | None,
     there: Callable[[], Mesh],
 ) -> Callable:
-    """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
+    """Returns `function` over batches, on the devices of a mesh, those that are set, or else those that `there` returns."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
-    if isinstance(lanes, str) and lanes == "measured":  # as it could be asked for once
+    if isinstance(lanes, str) and lanes == "measured":  # a deprecated option
         deprecated(f'{owner}: lanes="measured"', "lanes=None", removed_in="0.3")
         lanes = None
     counted = isinstance(lanes, int) and not isinstance(lanes, bool) and lanes >= 1
@@ -240,14 +248,14 @@ def _mapped(
         split, each = PartitionSpec(over.axis_names), PartitionSpec()
         on_all = jax.shard_map(
             on_one,
-            mesh=over if isinstance(over, Mesh) else None,  # or the one that is set
+            mesh=over if isinstance(over, Mesh) else None,  # or the mesh that is set
             in_specs=(split, each),
             out_specs=split,
             check_vma=False,
         )
         padding = -size % over.size
         if padding:
-            # Every device gets as many samples: copies of the last one fill up, and what is made of them is dropped.
+            # Every device gets the same number of samples: copies of the last sample fill up, and their results are dropped.
             filled = lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], padding, 0)])
             batched = jax.tree.map(filled, _laid_out(batched, each, over))
         with _told_of_closures(owner):
@@ -276,11 +284,11 @@ def _mapped(
 
 
 class _Rest:
-    """What is left of a tree without its numbers, which a program is compiled for; known by what is in it."""
+    """A tree without its numbers, for which a program is compiled; compared by its content."""
 
     def __init__(self, structure, are_numbers: tuple[bool, ...], others: tuple):
         self.structure, self.are_numbers, self.others = structure, are_numbers, others
-        # What has no hash of its own is the same if it is the same thing.
+        # Unhashable objects compare by identity.
         self.key = structure, are_numbers, tuple(x if isinstance(x, Hashable) else id(x) for x in others)
 
     def __eq__(self, other) -> bool:
@@ -290,14 +298,14 @@ class _Rest:
         return hash(self.key)
 
     def with_numbers(self, numbers):
-        """The tree with other numbers."""
+        """Returns the tree with other numbers."""
         numbers, others = iter(numbers), iter(self.others)
         leaves = [next(numbers) if is_one else next(others) for is_one in self.are_numbers]
         return jax.tree.unflatten(self.structure, leaves)
 
 
 def _apart(tree) -> tuple[list, _Rest]:
-    """A tree as its numbers and the rest."""
+    """Splits a tree into its numbers and the rest."""
     leaves, structure = jax.tree.flatten(tree)
     are_numbers = tuple(map(is_number, leaves))
     numbers = [x for x, is_one in zip(leaves, are_numbers) if is_one]
@@ -306,7 +314,7 @@ def _apart(tree) -> tuple[list, _Rest]:
 
 
 def _first(mesh: Mesh | None, *others: Callable[[], Any]):
-    """The mesh, or the first of the others that there is; None if it is one device."""
+    """Returns the mesh, or the first available other one; None for a single device."""
     for other in others:
         mesh = other() if mesh is None else mesh
     return None if mesh is None or mesh.size == 1 else mesh
@@ -327,21 +335,21 @@ def _platform(over) -> str:
 
 @contextmanager
 def _told_of_closures(owner: str) -> Iterator[None]:
-    """What JAX says of arrays on all devices that are made use of where there is one, in other words."""
+    """Replaces JAX's error for arrays on all devices that are used on one device by a clearer message."""
     try:
         yield
     except ValueError as error:
         if "context mesh" not in str(error).lower():
             raise
         raise ValueError(
-            f"{owner}: function makes use of arrays from around it that are laid out on several devices, as all are within "
-            "jax.set_mesh, and JAX cannot make others like them here; make them arguments, with in_axes=None, or function a "
+            f"{owner}: function uses arrays from its closure that are laid out on several devices, as all arrays are within "
+            "jax.set_mesh, and JAX cannot use them here; make them arguments, with in_axes=None, or function a "
             "jax.tree_util.Partial"
         ) from error
 
 
 def _laid_out(tree, spec: PartitionSpec, over):
-    """As `spec` says, where a mesh wants this said; elsewhere the compiler finds out."""
+    """Returns the tree laid out as `spec` for a mesh with explicit axes; otherwise the compiler decides."""
     return jax.sharding.reshard(tree, NamedSharding(over, spec)) if _is_explicit(over) else tree
 
 
@@ -350,9 +358,9 @@ def _is_explicit(over) -> bool:
 
 
 def _placed(owner: str, batched, shared, size: int, over):
-    """Numbers on the devices that are to have them: samples split if they go evenly, and what is shared on each device."""
+    """Returns numbers on their devices: samples are split if they divide evenly, and shared numbers are on each device."""
     if any(isinstance(x, Tracer) for x in jax.tree.leaves((batched, shared))):
-        return batched, shared  # they become part of a program, which moves them
+        return batched, shared  # the compiled program moves them
     mesh = over if isinstance(over, Mesh) else jax.sharding.get_mesh()
     if mesh.is_multi_process:
         _refuse_differences(owner, batched, shared, size)
@@ -366,7 +374,7 @@ def _placed(owner: str, batched, shared, size: int, over):
 
 
 def _on(x, sharding: NamedSharding):
-    """An array where it is to be; one that is on the devices already, or that is not of JAX, is placed by the program."""
+    """Places an array; the program places arrays that are already on the devices, or that are not JAX arrays."""
     if not isinstance(x, jax.Array) or x.sharding.device_set == sharding.device_set:
         return x
     if sharding.is_fully_addressable or not x.is_fully_addressable:
@@ -401,7 +409,7 @@ def _batch_size(owner: str, batched) -> int:
 # Several processes.
 
 
-#: The variables in which launchers tell how many processes they have started, and which this is.
+#: The environment variables in which launchers give the number of processes, and the index of this one.
 LAUNCHERS = {
     "Slurm": ("SLURM_NTASKS", "SLURM_PROCID"),
     "Open MPI": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
@@ -409,7 +417,7 @@ LAUNCHERS = {
 
 
 def warn_if_not_connected(owner: str) -> None:
-    """Warn a process that a launcher has started with others, and that works alone."""
+    """Warns if a launcher has started this process together with others, and it is not connected."""
     if jax.distributed.is_initialized():
         return
     for name, (count, which) in LAUNCHERS.items():
@@ -424,29 +432,29 @@ def warn_if_not_connected(owner: str) -> None:
 
 
 def is_global(x) -> bool:
-    """Whether it is an array with parts in other processes."""
+    """Returns whether `x` is an array with parts in other processes."""
     return isinstance(x, jax.Array) and not isinstance(x, Tracer) and not x.is_fully_addressable
 
 
 def is_key(x) -> bool:
-    """Whether it is an array of random keys."""
+    """Returns whether `x` is an array of random keys."""
     return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def numbers_of(x) -> np.ndarray:
-    """A local array as numpy has it; of keys, what they are made of."""
+    """Returns a local array as a NumPy array; for random keys, their data."""
     return np.asarray(jax.random.key_data(x) if is_key(x) else x)
 
 
 def told_by_all(*numbers: int) -> np.ndarray:
-    """What each process says, a row for each: (processes, numbers). All processes call this together."""
+    """Returns the numbers of each process, one row each: (processes, numbers). All processes must call this together."""
     return np.asarray(multihost_utils.process_allgather(np.array(numbers, np.uint32))).reshape(
         -1, len(numbers)
     )
 
 
 def _refuse_differences(owner: str, batched, shared, size: int) -> None:
-    """Refuse local arrays that are not the same in all processes, in all of them: none is left waiting for the others."""
+    """Raises an error in all processes if local arrays differ between them, so that no process waits for the others."""
     local = [numbers_of(x) for x in jax.tree.leaves((batched, shared)) if not is_global(x)]
     if not local:
         return

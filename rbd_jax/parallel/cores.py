@@ -1,4 +1,4 @@
-"""The cores of a CPU as devices, among which batches are split."""
+"""CPU cores as devices, over which batches are split."""
 
 from __future__ import annotations
 
@@ -15,20 +15,27 @@ OWNER = "parallel.use_cores"
 
 
 def use_cores(count: int | None = None) -> int:
-    """Let batches run on the cores of this machine's CPU: on all of them, or on so many. Returns how many.
+    """Runs batches on the cores of this machine's CPU: on all, or on `count` of them.
 
-    Kernels (see `rbd.batch_map`) use all cores without it; this is for batches of what has no kernel.
+    Kernels (see `rbd.batch_map`) use all cores without this call; it is for batches without a kernel.
 
-    Call it once, right after the imports: JAX finds its devices when it is first used. From then on each core is a device of its
-    own, `rbd.batch_map` and all that maps over batches splits samples over them, and results lie on them in parts, which any
-    function of JAX takes. A function of one sample runs on the first.
+    Call it once, right after the imports: JAX determines its devices on first use. From then on each core is a separate
+    device. `rbd.batch_map` and all functions that map over batches split samples over the devices, and results lie on them in
+    parts, which any JAX function accepts. A function of one sample runs on the first device.
 
-    It is not done by importing the library, because it is a setting of the whole process: other libraries see as many devices.
-    `JAX_NUM_CPU_DEVICES` and `jax_num_cpu_devices` set the same; without `count` what they say stays. With several cores all
-    threads take memory from one heap of glibc, from which large results come faster, and compile a fifth longer; it is not done
-    where `MALLOC_ARENA_MAX` is set.
+    Importing the library does not do this, because it is a setting of the complete process: other libraries see the same
+    devices. `JAX_NUM_CPU_DEVICES` and `jax_num_cpu_devices` have the same effect; without `count` their value is used. With
+    several cores, all threads allocate memory from one glibc heap, which makes large results faster and compilation a fifth
+    slower, unless `MALLOC_ARENA_MAX` is set.
 
-    Raises a RuntimeError if JAX was used before, with another number of devices.
+    Args:
+      count: The number of cores; by default all that the process may use.
+
+    Returns:
+      The number of devices.
+
+    Raises:
+      RuntimeError: JAX was used before, with another number of devices.
 
     >>> rbd.parallel.use_cores(1)
     1
@@ -52,7 +59,7 @@ def use_cores(count: int | None = None) -> int:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Which form a function of one sample takes over a batch, and why."""
+"""Explains which form a function of one sample takes over a batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ def explain(
     in_axes: int | None | tuple[int | None, ...] = 0,
     fused: bool | Literal["interpret"] | None = None,
 ) -> str:
-    """Which form `batch_map(function, in_axes, fused=fused)(*args)` takes here, and why, in words.
+    """Returns which form `batch_map(function, in_axes, fused=fused)(*args)` takes here, and why, as text.
 
-    A function that is not a kernel is mapped in time that is several times as long. Where a kernel is refused for an operation,
-    its name is told, and the line of your code that it comes from.
+    A function that is not a kernel takes several times as long. If an operation prevents a kernel, the text names it and the
+    line of your code that it comes from.
 
-    - `args`: a batch; what counts of it are shapes, types and the number of samples.
+    Args:
+      function: The function of one sample.
+      args: A batch; only shapes, types and the number of samples matter.
+      in_axes: As for `batch_map`.
+      fused: As for `batch_map`.
 
     >>> model = rbd.load("arm7")
     >>> q = jnp.zeros((1000, 7))
@@ -50,7 +54,7 @@ def explain(
         few = (
             f"fewer than {ENOUGH_FOR_A_KERNEL} samples"
             if size < ENOUGH_FOR_A_KERNEL
-            else "none was asked for"
+            else "no kernel was requested"
         )
         return f"No kernel on {platform}: {few}. {otherwise}"
     lines = []

@@ -1,4 +1,4 @@
-"""The form in which a function of one sample is mapped over a batch: a kernel, lanes, one after the other, or `jax.vmap`."""
+"""The form in which a function of one sample is mapped over a batch: kernel, lanes, sequential, or `jax.vmap`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jax import lax
 
 try:
     from .. import compiler
-except ImportError:  # it is a part that the library does without, in more time
+except ImportError:  # the library also works without this part, but slower
     compiler = None  # pyright: ignore[reportAssignmentType]
 
 
-#: From so many samples on, they are worked on side by side; by a kernel, which takes less time to compile.
+#: The minimum number of samples for side-by-side processing, and for a kernel, which compiles faster.
 ENOUGH, ENOUGH_FOR_A_KERNEL = 256, 8
 
 
@@ -30,10 +30,10 @@ def in_fastest_form(
     size: int,
     platform: str,
 ) -> Any:
-    """`jax.vmap(function)(batched)`, as `batch_map` says.
+    """Returns `jax.vmap(function)(batched)` in the form that `batch_map` documents.
 
-    - `size`: of the whole batch, of which this may be one device's share. The program, and so the last bit of each result, does
-      not depend on how many devices there are.
+    `size` is the size of the complete batch, of which this may be one device's share. The program, and so the last bit of each
+    result, does not depend on the number of devices.
     """
     if compiler is None:
         _tell_missing(owner, asked=bool(fused))
@@ -51,9 +51,9 @@ def _one_by_one(mapped: Any, shared: list, samples: list, size: int) -> list:
 
 
 def _in_turn(function: Callable, batched: Any, lanes: int | None, size: int) -> Any:
-    """`jax.lax.map(function, batched)`, of large batches with samples side by side.
+    """Returns `jax.lax.map(function, batched)`, with samples side by side for large batches.
 
-    - `size`: as for `in_fastest_form`.
+    `size` is as for `in_fastest_form`.
     """
     if lanes == 1 or (lanes is None and size < ENOUGH):
         return lax.map(function, batched)
@@ -62,7 +62,7 @@ def _in_turn(function: Callable, batched: Any, lanes: int | None, size: int) -> 
 
 
 def why_no_kernels(platform: str) -> str | None:
-    """Why there are no kernels for a platform, or None."""
+    """Returns why there are no kernels for a platform, or None."""
     return (
         "this installation has no rbd_jax.compiler" if compiler is None else compiler.why_no_kernels(platform)
     )

@@ -1,8 +1,8 @@
-"""Several processes, on one host or many: how they find each other, which part of a batch each has, and how parts become one.
+"""Several processes, on one host or many: connecting them, splitting batches among them, and collecting results.
 
-JAX runs the same program in every process. A batch is either local, the same in each of them; or shared out, each having some
-of the rows; or global, one array whose rows are on the devices of all. `share`, `global_batch` and `gather` lead from one to
-the next.
+JAX runs the same program in every process. A batch is local (the same in each process), shared (each process has some
+of the rows), or global (one array whose rows are on the devices of all processes). `share`, `global_batch` and `gather`
+convert between these.
 """
 
 from __future__ import annotations
@@ -37,25 +37,30 @@ def start(
     cluster_detection_method: str | None = None,
     **options: Any,
 ) -> None:
-    """Connect the processes of a program, before anything else of JAX: `jax.distributed.initialize`, and errors that say more.
+    """Connects the processes of a program: `jax.distributed.initialize`, with more informative errors.
 
-    Under Slurm, Open MPI, Kubernetes (with the package `kubernetes`) and on TPUs nothing needs to be given: JAX finds out. By
-    hand all processes are given the same address and number, and each its own `process_id`. Afterwards `jax.devices()` are
-    those of all processes, `jax.local_devices()` this one's, and `rbd.shard` uses all.
+    Call it before anything else of JAX. Under Slurm, Open MPI, Kubernetes (with the package `kubernetes`) and on TPUs JAX
+    detects all settings. Otherwise pass the same address and number to all processes, and a different `process_id` to each.
+    Afterwards `jax.devices()` are those of all processes, `jax.local_devices()` those of this process, and `rbd.shard` uses
+    all.
 
-    A second call does nothing. Neither does one with `num_processes=1`, so that a script that takes the number from its command
-    line runs alone as well.
+    A second call has no effect. Neither has a call with `num_processes=1`, so a script that takes the number from its command
+    line also runs alone.
 
-    **Arguments**
+    Args:
+      coordinator_address: `"host:port"` of process 0, as the others reach it, with any free port; or set
+      `JAX_COORDINATOR_ADDRESS`.
+      num_processes: The number of processes.
+      process_id: The index of this process, from 0.
+      initialization_timeout: The time to wait for the others, in s.
+      cluster_detection_method: `"mpi4py"` for other types of MPI; `"deactivate"` for no detection.
+      options: Other options of `jax.distributed.initialize`, such as `local_device_ids`.
 
-    - `coordinator_address`: `"host:port"` of process 0, where the others reach it; any free port. Or `JAX_COORDINATOR_ADDRESS`.
-    - `num_processes`, `process_id`: how many there are, and which of 0, 1, ... this is.
-    - `initialization_timeout`: how many seconds to wait for the others.
-    - `cluster_detection_method`: `"mpi4py"` for other kinds of MPI; `"deactivate"` for no detection.
-    - `options`: others of `jax.distributed.initialize`, such as `local_device_ids`.
-
-    Raises a ValueError if it is not known who is to be connected, a RuntimeError if JAX was used before, and a ConnectionError
-    if process 0 cannot be reached. If others do not come, JAX ends process 0 itself, with `DEADLINE_EXCEEDED`.
+    Raises:
+      ValueError: The processes to connect are not known.
+      RuntimeError: JAX was used before.
+      ConnectionError: Process 0 cannot be reached. If other processes do not connect, JAX ends process 0 itself, with
+        `DEADLINE_EXCEEDED`.
 
     >>> rbd.parallel.start(num_processes=1)
     >>> jax.process_count()
@@ -69,7 +74,7 @@ def start(
     if backend_in_use():
         raise RuntimeError(
             f"{OWNER}: JAX is in use already, and finds its devices only once; call this right after the imports, before an "
-            "array or a model is made, or devices are asked for"
+            "array or a model is made, or devices are queried"
         )
     address = coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS")
     found = _detected(address, num_processes, process_id, cluster_detection_method, initialization_timeout)
@@ -80,7 +85,7 @@ def start(
     else:
         _wait_for(host, port, f"process {place} of {count}", initialization_timeout)
     if not jax.config.jax_cpu_collectives_implementation:  # pyright: ignore[reportAttributeAccessIssue]
-        # By it CPUs of several processes exchange numbers; GPUs and TPUs have their own.
+        # CPUs of several processes communicate through it; GPUs and TPUs have their own way.
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
         address,
@@ -93,7 +98,7 @@ def start(
 
 
 def _refuse_another(num_processes, process_id) -> None:
-    """Refuse a second start as something else."""
+    """Raises an error for a second start with other arguments."""
     are = {"num_processes": jax.process_count(), "process_id": jax.process_index()}
     for name, given in (("num_processes", num_processes), ("process_id", process_id)):
         if given is not None and given != are[name]:
@@ -103,9 +108,9 @@ def _refuse_another(num_processes, process_id) -> None:
 
 
 def _detected(address, count, place, method: str | None, timeout: int):
-    """Address, number and place of processes, with what JAX finds of its cluster for what was not given.
+    """Returns address, number and index of processes, with JAX's cluster detection for missing values.
 
-    JAX finds it when it connects, and ends the process if that fails. It has no public way to ask before.
+    JAX itself detects them when it connects, and ends the process on failure. It has no public function to detect them before.
     """
     if method == "deactivate" or None not in (address, count, place):
         return address, count, place
@@ -118,7 +123,7 @@ def _detected(address, count, place, method: str | None, timeout: int):
 
 
 def _complete(address, count, place) -> tuple[str, int, int]:
-    """All three of them, and such as can be."""
+    """Returns all three values after checking that they are given and valid."""
     told = {"coordinator_address": address, "num_processes": count, "process_id": place}
     missing = [name for name, value in told.items() if value is None]
     if missing:
@@ -145,7 +150,7 @@ def _address(given: str) -> tuple[str, int]:
 
 
 def _refuse_taken(port: int, bind: str | None) -> None:
-    """Refuse a port that something else listens on: JAX would end the process."""
+    """Raises an error for a port in use, because JAX would end the process."""
     host, port = ("", port) if bind is None else _address(bind)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -160,7 +165,7 @@ def _refuse_taken(port: int, bind: str | None) -> None:
 
 
 def _wait_for(host: str, port: int, who: str, timeout: float) -> None:
-    """Wait until process 0 listens: JAX would end this process if it never does."""
+    """Waits until process 0 listens, because JAX would end this process on a timeout."""
     end = time.monotonic() + timeout
     while True:
         try:
@@ -177,10 +182,10 @@ def _wait_for(host: str, port: int, who: str, timeout: float) -> None:
 
 
 def share(batch: T) -> T:
-    """This process's rows of a batch: of local arrays, which all processes have, a slice; of global arrays those that are here.
+    """Returns this process's rows of a batch: a slice of local arrays, or the rows of global arrays on its devices.
 
-    Shares are of about one length and in the order of the processes; alone a process has the whole. Random numbers do not
-    depend on how many processes there are if keys are split first and then shared out:
+    Shares have about the same length and are in the order of the processes; a single process has the complete batch. Random
+    numbers do not depend on the number of processes if keys are split first and then shared:
 
     >>> keys = rbd.parallel.share(jax.random.split(jax.random.key(0), 6))
     >>> noise = rbd.batch_map(lambda key: jax.random.normal(key, (3,)))(keys)
@@ -201,7 +206,7 @@ def share(batch: T) -> T:
 
 
 def _here(x: jax.Array):
-    """The rows of a global array that are on devices of this process."""
+    """Returns the rows of a global array that are on devices of this process."""
     if is_key(x):
         return jax.random.wrap_key_data(_here(jax.random.key_data(x)), impl=jax.random.key_impl(x))
     shards = {one.index[0].start or 0: one for one in x.addressable_shards}
@@ -213,10 +218,10 @@ def _here(x: jax.Array):
 
 
 def global_batch(rows: T) -> T:
-    """One batch of global arrays of the rows that each process has, in the order of the processes.
+    """Returns one batch of global arrays from the rows of each process, in the order of the processes.
 
-    The rows are then on the devices of their process, and `rbd.shard` computes there. Every process has as many, and its devices
-    divide them. It is `jax.make_array_from_process_local_data` for the devices that `shard` uses.
+    The rows are on the devices of their process, and `rbd.shard` computes there. Every process must have the same number of
+    rows, divisible by its number of devices. It is `jax.make_array_from_process_local_data` for the devices that `shard` uses.
 
     >>> q = rbd.parallel.global_batch(np.zeros((4, 2)))
     >>> q.shape  # with two processes (8, 2)
@@ -235,9 +240,10 @@ def global_batch(rows: T) -> T:
 
 
 def gather(batch: T) -> T:
-    """The rows of all processes, in the memory of each as numpy arrays: of a global batch, or of what each process has of one.
+    """Returns the rows of all processes as NumPy arrays, from a global batch or from the rows of each process.
 
-    Of local arrays processes may have different numbers of rows. All processes call this together.
+    Each process gets all rows. Local arrays may have different numbers of rows in different processes. All processes must call
+    this together.
 
     >>> doubled = rbd.shard(lambda x: 2 * x)(jnp.arange(3.0))
     >>> print(rbd.parallel.gather(doubled))
@@ -261,7 +267,7 @@ def gather(batch: T) -> T:
 
 
 def _joined(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The rows of all processes, so many of each. They go as bytes: JAX may have no numbers of their precision."""
+    """Joins the rows of all processes, given their numbers. Rows are sent as bytes, since JAX may lack their precision."""
     if len(lengths) == 1:
         return rows
     row = rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
@@ -280,7 +286,7 @@ def _length(owner: str, x) -> int:
 
 
 def _lengths_told(owner: str, arrays: list) -> np.ndarray:
-    """How many rows of each array each process has, (processes, arrays), where their rows are alike."""
+    """Returns the number of rows of each array in each process, (processes, arrays), after comparing their shapes and types."""
     warn_if_not_connected(owner)
     lengths = [_length(owner, x) for x in arrays]
     if not arrays or jax.process_count() == 1:
@@ -294,7 +300,7 @@ def _lengths_told(owner: str, arrays: list) -> np.ndarray:
 
 
 def _in_words(told: np.ndarray) -> str:
-    """What processes have said, each row in short."""
+    """Describes the numbers of rows of the processes in words."""
     rows = [str(row[0]) if (row == row[0]).all() else str(row.tolist()) for row in told]
     return (
         f"there are {rows[0]}" if len(rows) == 1 else f"processes 0 to {len(rows) - 1} have {', '.join(rows)}"

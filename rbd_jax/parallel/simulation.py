@@ -1,4 +1,4 @@
-"""Many samples simulated at once, and how their energy went."""
+"""Simulation of many samples, and their energies."""
 
 from __future__ import annotations
 
@@ -43,29 +43,32 @@ def simulate_batch(
     on_progress: Callable[[int], Any] | None = None,
     checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Trajectory:
-    """Simulate a batch of states without controls, keeping some of the rows only: in memory that of those rows.
+    """Simulates a batch of states without controls, and stores only some of the states to save memory.
 
-    **Arguments**
+    The devices of this process share the samples. Within `rbd.parallel.use_devices()` the devices of all processes share them;
+    each process passes the same states, and gets the complete result. Otherwise each process may simulate its own rows,
+    `rbd.parallel.share(states)`, independently of the others.
 
-    - `states`: with a leading axis of samples.
-    - `dt`: by default the timestep that the model's file says. It may be negative as for `rollout`.
-    - `steps`: in all.
-    - `frames`: how many states of each sample are kept beside the first, at most. They are equally far apart, but for the last,
-      which is that after all steps.
-    - `scheme`, `forces`, `stabilization`: as for `rollout`.
-    - `substeps`: every step is made in so many shorter ones; what is counted and kept stays the same.
-    - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
-    - `checkpoint`: a file to save to, and to go on from to the same result (see `rbd.Checkpoint`).
+    The function compiles a rollout for the number of steps between two rows, and again for another number of samples. Samples
+    run side by side, as in `batch_map`, if joints have no dry friction and there is no contact.
 
-    **Returns** a trajectory of all samples, the leading axis of everything in it. Of more than fits into memory,
-    `rbd.parallel.simulate_to_disk` makes files.
+    Args:
+      model: The model.
+      states: The initial states, with a leading axis of samples.
+      dt: The step size; by default the timestep of the model's file. It may be negative as for `rollout`.
+      steps: The total number of steps.
+      scheme: As for `rollout`.
+      frames: The maximum number of states per sample that are stored after the initial one. They are equally spaced, except
+        for the last, which is the state after all steps.
+      forces: As for `rollout`.
+      stabilization: As for `rollout`.
+      substeps: The number of shorter steps that each step is divided into; step counts and stored states do not change.
+      on_progress: A function called with the number of steps done: with 0 when everything is compiled, and after each segment.
+      checkpoint: A file to save to and to resume from with the same result (see `rbd.Checkpoint`).
 
-    The devices of this process share the samples out among them. Within `rbd.parallel.use_devices()` the devices of all
-    processes do; each process gives the same states, and gets the whole. Without, each may simulate its own rows,
-    `rbd.parallel.share(states)`, and say nothing to the others.
-
-    It compiles what `rollout` compiles, for the number of steps between two rows, and again where the number of samples is
-    another one. Samples go side by side, as `batch_map` has them, if joints have no dry friction and nothing touches.
+    Returns:
+      A `Trajectory` of all samples, with a leading axis of samples. For more than fits into memory, use
+      `rbd.parallel.simulate_to_disk`.
 
     >>> model = rbd.load("double_pendulum")
     >>> states = rbd.State(q=jnp.array([[0.5, -1.0], [0.1, 0.2]]), v=jnp.zeros((2, 2)))
@@ -91,17 +94,17 @@ def simulate_batch(
 
 @runtime_checkable
 class Rows(Protocol):
-    """Where the rows of a batch are kept while it is simulated."""
+    """The storage of the rows of a batch during its simulation."""
 
     def put(self, number: int, state: State) -> None:
-        """A row of all samples, in NumPy's arrays."""
+        """Stores a row of all samples, as NumPy arrays."""
 
     def saved(self) -> Mapping[str, Any]:
-        """What a checkpoint needs of those put until now."""
+        """Returns the data that a checkpoint needs for the rows stored so far."""
         ...
 
     def restored(self, saved: Mapping[str, Any]) -> None:
-        """Begin with what was saved."""
+        """Restores the rows from saved data."""
 
 
 class _InMemory:
@@ -121,10 +124,10 @@ class _InMemory:
 
 
 class End(NamedTuple):
-    """What became of the samples.
+    """The outcome of the samples.
 
-    - `lost_after`: the step that could not be made, -1 without one: states after its start are no numbers.
-    - `code`, `failed_step`, `opening`: as those of a `Trajectory`.
+    - `lost_after`: The step that failed, or -1; states after its start are NaN.
+    - `code`, `failed_step`, `opening`: As in a `Trajectory`.
     """
 
     lost_after: Int[np.ndarray, "batch"]
@@ -133,15 +136,15 @@ class End(NamedTuple):
     opening: Float[np.ndarray, "batch"] | None
 
     def missing(self, row_steps: Int[np.ndarray, "rows"]) -> Bool[np.ndarray, "batch rows"]:
-        """Which rows are no numbers, of those after so many steps each."""
+        """Returns which rows are NaN; `row_steps` is the number of steps before each row."""
         return (self.lost_after[:, None] >= 0) & (row_steps > self.lost_after[:, None])
 
 
 class Simulation:
-    """A batch that is to be simulated: the arguments of `simulate_batch`, checked.
+    """A batch simulation: the checked arguments of `simulate_batch`.
 
-    - `row_steps`: after how many steps each row is; `times`: when.
-    - `key`: what decides on the numbers.
+    - `row_steps`: The number of steps before each row; `times`: the time of each row.
+    - `key`: Everything that determines the results.
     """
 
     def __init__(self, owner: str, model, states, dt, steps, frames, substeps, scheme, forces, stabilization):
@@ -154,15 +157,15 @@ class Simulation:
             )
         if not is_known((model, states)):
             raise ValueError(
-                f"{owner}: model or states are traced, as within jit, grad or vmap, where nothing is kept while it is simulated; "
-                "rbd.batch_map of rbd.rollout can be traced"
+                f"{owner}: model or states are traced, as within jit, grad or vmap, where no rows can be stored during a "
+                "simulation; rbd.batch_map of rbd.rollout can be traced"
             )
         dt = default_step(owner, model) if dt is None else dt
         steps = whole_number(owner, "steps", steps)
         frames = whole_number(owner, "frames", frames)
         self.substeps = whole_number(owner, "substeps", substeps)
         stretch = -(-steps // frames)
-        # The last stretch may be shorter: the simulated time is what was asked for.
+        # The last segment may be shorter, so that the simulated time is as requested.
         self.row_steps = np.minimum(stretch * np.arange(-(-steps // stretch) + 1), steps)
         self.owner, self.model = owner, model
         self.made = Stretches(owner, scheme, tuple(forces), stabilization, may_rub(model))
@@ -189,7 +192,7 @@ class Simulation:
         }
 
     def run(self, rows: Rows, run: Run, on_progress: Callable[[int], Any] | None) -> End:
-        """Simulate, or go on from what was saved. All rows are put, the first one too."""
+        """Simulates, or resumes from saved data. All rows are stored, including the first."""
         report = on_progress if on_progress is not None else lambda done: None
         numbers = self.row_steps.tolist()
         arguments = self.model, self.states, self.dt
@@ -223,20 +226,20 @@ class Simulation:
             run.save(values()) if row == len(counts) else run.offer(values)
             report(numbers[row])
         failure, ended, opening = judge(*arguments, carry, jnp.int32(numbers[-1]), **options)
-        # -1 stays what it is.
+        # The floor division preserves -1.
         step = lambda step: np.asarray(step) // self.substeps
         most = None if opening is None else np.asarray(opening)
         return End(step(failure.step), np.asarray(ended.code), step(ended.step), most)
 
 
 def _started(model: Simulated, states: State, dt, *, made: Stretches, substeps: int):
-    """Before the first step of all samples."""
+    """Returns the data of all samples before the first step."""
     start = lambda made, model, state, dt: made.start(model, state, dt / substeps)
     return whole(batch_map(start, in_axes=(None, None, 0, None))(made, model, whole(states), dt))
 
 
 def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches, substeps: int):
-    """All samples after `count` steps from the `first` one on."""
+    """Returns the data of all samples after `count` steps from step `first` on."""
 
     def advance(made, model, carry, first, dt):
         return made.advance(model, carry, first * substeps, dt / substeps, count * substeps)
@@ -246,7 +249,7 @@ def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches
 
 
 def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretches, substeps: int):
-    """What became of all samples."""
+    """Returns the outcome of all samples."""
 
     def judge(made, model, state, carry, steps, dt):
         return made.judge(model, state, carry, steps * substeps, dt / substeps)
@@ -256,11 +259,18 @@ def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretche
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
-    """States near the neutral one, with a leading axis of samples.
+    """Returns random states near the neutral state, with a leading axis of samples.
 
-    Configurations are moved by normal deviates of the size `spread` in every degree of freedom, and back into the joint limits;
-    velocities are normal deviates of the size `speed`. Where shapes touch, they are then moved apart. Those of a model with
-    constraints are then assembled and projected: what cannot be closed from where it was drawn starts open.
+    Configurations have normal offsets of size `spread` in every degree of freedom, clipped to the joint limits; velocities are
+    normal with size `speed`. Shapes in contact are then moved apart. States of a model with constraints are assembled and
+    projected; a mechanism that cannot be closed from its random configuration stays open.
+
+    Args:
+      model: The model.
+      batch: The number of samples.
+      key: The random key.
+      spread: The standard deviation of the configuration offsets.
+      speed: The standard deviation of the velocities.
 
     >>> model = rbd.load("double_pendulum")
     >>> states = rbd.parallel.random_states(model, 3, jax.random.key(0), spread=0.1, speed=0.0)
@@ -290,9 +300,9 @@ def _drawn(model: Model, keys, spread, speed) -> State:
 def energies_along(
     model: Model, path: Trajectory, frames: Sequence[int]
 ) -> Float[np.ndarray, "frames batch 2"]:
-    """Kinetic and potential energy of every sample in some of the frames of a batch's trajectory.
+    """Returns kinetic and potential energy of every sample in some frames of a batch's trajectory.
 
-    The latter with what springs at the joints and the forces that the model carries have stored.
+    The potential energy includes the energy stored in joint springs and in the model's force elements.
 
     >>> model = rbd.load("pendulum")
     >>> path = rbd.simulate_batch(model, rbd.State(jnp.array([[0.0], [0.5]]), jnp.zeros((2, 1))), dt=0.01, steps=10, frames=2)
@@ -310,7 +320,7 @@ def energies_along(
 
 @compiled
 def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
-    """Of all samples at one time."""
+    """Returns the energies of all samples at one time."""
 
     def energy(model, time, q, v, own):
         system = TreeSystem(model=model, tau=jnp.zeros_like(v))

@@ -1,4 +1,4 @@
-"""Functions of one model, without the arithmetic that its numbers spare (book §10.4)."""
+"""Functions of one model, without arithmetic that its parameters make unnecessary (book §10.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..dynamics.body_coordinates import composite_bodies, forward_by_factors, ne
 
 try:
     from ..compiler import ScalarProgram
-except ImportError:  # it is a part that the library does without, in more time
+except ImportError:  # the library also works without this part, but slower
     ScalarProgram = None
 
 
@@ -43,7 +43,7 @@ def _momentum_rate(model, q, a):
     return jnp.stack([newton_euler(model, q, None, column, gravity=False) for column in a.T], axis=1)
 
 
-#: The same functions in the frames of the bodies, which are cheaper where the numbers of the model are known.
+#: The same functions in body frames, which are cheaper for known model parameters.
 IN_BODY_COORDINATES: dict[Callable, Callable] = {
     inverse_dynamics: newton_euler,
     bias_force: lambda model, q, v, f_ext=None: newton_euler(model, q, v, None, f_ext),
@@ -56,32 +56,33 @@ IN_BODY_COORDINATES: dict[Callable, Callable] = {
 
 
 def specialize(function: Callable, model, keep: Callable | None = None) -> Callable:
-    """A function of a model, for this model only: what its numbers make superfluous is not computed.
+    """Returns a function specialized to one model: arithmetic that its parameters make unnecessary is left out.
 
-    The program of the function is taken apart into operations on scalars, the numbers of the model are put in, and the rules
-    of book §10.4 applied: constant expressions are evaluated, `x · 0`, `x · 1`, `x + 0` simplified, what is computed twice
-    computed once, and what nothing needs left out. Inverse dynamics of `arm7` is left with 191 multiplications of 4508. The
-    dynamics of a model (`inverse_dynamics`, `forward_dynamics`, `mass_matrix`, `bias_force`, `gravity_force`,
-    `inertia_force`, `solve_mass_matrix`) starts from another form of the algorithms, in frames on the bodies that suit it.
+    The program of the function is split into scalar operations, the model's parameters are inserted, and the rules
+    of book §10.4 are applied: constant expressions are evaluated, `x · 0`, `x · 1`, `x + 0` are simplified, common
+    subexpressions are computed once, and unused results are removed. Inverse dynamics of `arm7` needs 191 of 4508
+    multiplications. The dynamics of a model (`inverse_dynamics`, `forward_dynamics`, `mass_matrix`, `bias_force`,
+    `gravity_force`, `inertia_force`, `solve_mass_matrix`) starts from another form of the algorithms, in suitable body frames.
 
-    **Arguments**
+    The result is for one sample, as all functions are: `vmap`, `batch_map`, `jit` and derivatives apply to it. Its derivatives
+    are those of the original function, at the same cost. For cheaper derivatives specialize a function that computes them,
+    such as `inverse_dynamics_derivatives` or a gradient.
 
-    - `function`: any whose first argument is a model: one of this library, or your own. Write
-      `specialize(lambda model, q: ..., model)` for a combination.
-    - `model`: the model, or any PyTree of numbers that are known.
-    - `keep`: which of its numbers are not known yet: `lambda model: model.inertias.mass`, or a tuple of several such.
+    Infinite and NaN inputs propagate to everything that depends on them, although `x · 0` is simplified. Only an overflow or a
+    division by zero of finite inputs may give a finite result that would not be finite in plain arithmetic. Loops whose length
+    depends on an input, and operations such as sorting, are not changed. The length and the compile time of the program grow
+    with the number of operations. It is for robots of up to about ten degrees of freedom: beyond that, fewer operations do not
+    take less time, because compilers handle loops better than long programs and there are many results. `benchmarks/README.md`
+    has the figures.
 
-    **Returns** a function of the other arguments of `function`; with `keep`, of what was kept and then these.
+    Args:
+      function: A function whose first argument is a model: one of this library, or your own. Write
+        `specialize(lambda model, q: ..., model)` for a combination.
+      model: The model, or any PyTree of known numbers.
+      keep: Selects the parameters that are not known yet: `lambda model: model.inertias.mass`, or a tuple of several.
 
-    It is for one sample, as all functions are: `vmap`, `batch_map`, `jit` and derivatives apply to it. Its derivatives are
-    those of the original function, and cost what those cost; for cheaper ones specialize a function that computes them, such
-    as `inverse_dynamics_derivatives` or a gradient.
-
-    Where an input is infinite or NaN, so is what depends on it, although `x · 0` is simplified; only by overflow or a division by
-    zero of finite inputs a number may be finite that is not so in plain arithmetic. Loops whose length depends on an
-    input, and operations such as sorting, stay as they are. The program grows with the number of operations, and so does the
-    time to compile it. It is for robots of up to some ten degrees of freedom: beyond, fewer operations are not less time,
-    because compilers like loops better than long programs and results are many. `benchmarks/README.md` has the figures.
+    Returns:
+      A function of the other arguments of `function`; with `keep`, the kept parameters are its first argument.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> fast = rbd.specialize(rbd.inverse_dynamics, model)
@@ -104,7 +105,7 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
     programs: dict = {}
 
     def placed(of: Callable, *args, **kwargs):
-        """`of` with the model put in, and what is kept of it from the first argument."""
+        """Calls `of` with the model, in which the kept parameters are replaced by the first argument."""
         if keep is None:
             return of(model, *args, **kwargs)
         kept, *args = args
@@ -113,7 +114,7 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
     @functools.wraps(function, assigned=("__name__", "__doc__"))
     def specialized(*args, **kwargs):
         if keep is not None and not args:
-            raise TypeError("specialize: the first argument is what was kept of the model")
+            raise TypeError("specialize: the first argument must be the kept parameters of the model")
         leaves, structure = jax.tree.flatten((args, kwargs))
         are_numbers = tuple(isinstance(x, jax.Array | np.ndarray | np.inexact | float) for x in leaves)
         numbers = [jnp.asarray(x) for x, is_one in zip(leaves, are_numbers) if is_one]
@@ -135,13 +136,13 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
 
 
 def _specialized(function: Callable, cheaper: Callable, run: Callable, numbers, kept: int) -> Callable:
-    """The simplified program for numbers of these shapes, with the derivative of the original.
+    """Returns the simplified program for numbers of these shapes, with the derivative of the original.
 
-    - `kept`: so many of them, the first ones, are what is kept of the model.
+    The first `kept` numbers are the parameters selected by `keep`.
     """
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in numbers]
     original = lambda *numbers: run(function, numbers)
-    expected = jax.eval_shape(original, *shapes)  # and what cannot be is refused, as the function itself does
+    expected = jax.eval_shape(original, *shapes)  # also raises the function's own errors
     if ScalarProgram is None:
         return jax.jit(original)
 
@@ -149,7 +150,7 @@ def _specialized(function: Callable, cheaper: Callable, run: Callable, numbers, 
         found = run(cheaper, numbers)
         if cheaper is function:
             return found
-        # Another algorithm may leave out numbers that this one depends on: where they are not finite, nor are its results.
+        # The other algorithm may not use all inputs; this makes results non-finite for all non-finite inputs.
         guard = sum(jnp.sum(0 * x) for x in numbers[kept:])
         return jax.tree.map(lambda y: y + guard, found)
 

@@ -1,4 +1,4 @@
-"""A batch simulated into files, for as many samples and rows as the disk has room for; and how to read it."""
+"""Batches simulated into files, limited only by the disk; and reading these files."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from ..simulate.trajectory import Trajectory
 from .simulation import Simulation
 
 
-#: The checkpoint in a folder that is written to, and is kept with what was: it says what was simulated.
+#: The checkpoint in the folder, which identifies the simulation and stays with the finished files.
 RUN = "run.ckpt"
-#: What a process leaves that is killed while it writes a file.
+#: The name of a file that a process leaves when it is killed during a write.
 LEFT = re.compile(r"\.\w+\.\d+\.part\.npy")
 
 
 @dataclass(frozen=True, eq=False)
 class StoredTrajectory:
-    """A batch of trajectories in files: as arrays of NumPy that are read where they are looked at.
+    """A batch of trajectories in files, as NumPy arrays that are read on access.
 
-    - `folder`: where they are. There is a file NAME.npy for each of the arrays, those of states row by row: (rows, batch, ...).
-    - `t`: (rows,). `q`, `v`, `own`: (batch, rows, ...), as a `Trajectory` has them; `own` is None where no force has a state.
-    - `code`, `failed_step`, `opening`: (batch,), the last None without constraints.
+    - `folder`: The folder. It has a file NAME.npy for each of the arrays, with states stored by rows: (rows, batch, ...).
+    - `t`: (rows,). `q`, `v`, `own`: (batch, rows, ...), as in a `Trajectory`; `own` is `None` without force states.
+    - `code`, `failed_step`, `opening`: (batch,); the last is `None` without constraints.
 
-    Some of the samples, `stored[3]` or `stored[10:20]`, are a `Trajectory` in memory; `stored[:, ::100]` is of some of the rows.
+    Some of the samples, `stored[3]` or `stored[10:20]`, are a `Trajectory` in memory; `stored[:, ::100]` selects rows as well.
 
     >>> import pathlib, tempfile
     >>> model = rbd.load("double_pendulum")
@@ -62,7 +62,7 @@ class StoredTrajectory:
         return len(self.code)
 
     def __getitem__(self, which) -> Trajectory:
-        """Some samples, and of those some rows, read into memory. Forces along them are zero, as in `simulate_batch`."""
+        """Reads some samples, and optionally some of their rows, into memory. `tau` is zero, as in `simulate_batch`."""
         samples, rows = which if isinstance(which, tuple) else (which, slice(None))
         if isinstance(rows, int | np.integer):
             raise TypeError("StoredTrajectory: rows are a slice: stored[samples, 100:101]")
@@ -96,16 +96,18 @@ def simulate_to_disk(
     on_progress: Callable[[int], Any] | None = None,
     every: float | int = 30.0,
 ) -> StoredTrajectory:
-    """`simulate_batch` into a folder of files: in memory is one row of all samples, whatever is kept.
+    """Runs `simulate_batch` into a folder of files, with one row of all samples in memory at a time.
 
-    While it is at work the files are in FOLDER.part, where it also saves what it has reached; `folder` is there when all is. The
-    same call goes on from what a process that was killed has left, to the same bytes, and returns what is there already if it
-    was finished. What another call has left is refused.
+    During the run the files and the saved progress are in FOLDER.part; `folder` exists once everything is complete. After an
+    interruption, the same call resumes with bitwise identical results. If the run was finished, the call returns the existing
+    files. Files of another call raise an error.
 
-    **Arguments**
-
-    - `every`: how long, in s, from one save to the next; 0 for one after each row.
-    - the others: as for `simulate_batch`.
+    Args:
+      folder: The folder of the trajectory.
+      model: The model.
+      states: The initial states, with a leading axis of samples.
+      dt: As for `simulate_batch`, as are all other arguments that are not listed here.
+      every: The time between saves, in s; 0 for a save after each row.
 
     >>> import pathlib, tempfile
     >>> model = rbd.load("pendulum")
@@ -124,7 +126,7 @@ def simulate_to_disk(
             raise FileExistsError(
                 f"{owner}: {whole} is there already, and is no trajectory; name another folder"
             )
-        with Checkpoint(whole / RUN).run(owner, made.key):  # refused if it is another one
+        with Checkpoint(whole / RUN).run(owner, made.key):  # raises an error for another run
             return open_trajectory(whole)
     others = _others(part)
     if others:
@@ -142,14 +144,14 @@ def simulate_to_disk(
     except OSError as error:
         raise OSError(
             error.errno,
-            f"{owner}: {error.strerror or error}. The same call goes on from what was saved there",
+            f"{owner}: {error.strerror or error}. The same call resumes from the saved progress",
             str(part),
         ) from error
     return open_trajectory(whole)
 
 
 def _simulated_into(part: Path, made: Simulation, run: Run, on_progress) -> None:
-    """All files of a folder."""
+    """Writes all files of a folder."""
     shape = len(made.row_steps), len(made.states.q)
     states = {name: getattr(made.states, name) for name in ("q", "v", "own")}
     files = {
@@ -174,7 +176,7 @@ def _simulated_into(part: Path, made: Simulation, run: Run, on_progress) -> None
 
 
 def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
-    """What `simulate_to_disk` has made in a folder. Nothing is read until it is looked at.
+    """Opens the files that `simulate_to_disk` has written to a folder. Data is read on access.
 
     >>> import pathlib, tempfile
     >>> model = rbd.load("pendulum")
@@ -189,7 +191,7 @@ def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
     if not (folder / RUN).is_file():
         left = folder.with_name(f"{folder.name}.part").is_dir()
         why = (
-            "one that was not finished is beside it; the same call of simulate_to_disk goes on from that"
+            "an unfinished one is beside it; the same call of simulate_to_disk resumes it"
             if left
             else ("a folder that parallel.simulate_to_disk has made is one")
         )
@@ -218,9 +220,9 @@ def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
 
 
 class _OnDisk:
-    """Rows in files that have room for all of them from the beginning on.
+    """Rows in preallocated files.
 
-    They are written, not mapped into memory: of a disk that is full the system then tells, and does not end the process.
+    Rows are written, not memory-mapped, so that a full disk raises an error instead of ending the process.
     """
 
     def __init__(self, files: Mapping[str, tuple[Path, tuple[int, ...], Any]], anew: bool):
@@ -251,10 +253,10 @@ class _OnDisk:
         return {}
 
     def restored(self, saved: Mapping[str, Any]) -> None:
-        """They are in the files."""
+        """Does nothing, since the rows are in the files."""
 
     def lose(self, sample: int, missing: np.ndarray) -> None:
-        """Turn some rows of a sample into what is no number."""
+        """Sets some rows of a sample to NaN."""
         for name, file in self.files.items():
             (_, batch, *rest), dtype = self.shapes[name]
             one = np.full(rest, np.nan, dtype)
@@ -268,7 +270,7 @@ class _OnDisk:
 
 
 def _others(part: Path) -> list[str]:
-    """What is in a folder that is written to, and is not ours."""
+    """Returns the files in the folder that do not belong to this function."""
     ours = {f"{name}.npy" for name in ("t", "q", "v", "own", "code", "failed_step", "opening")}
     there = [path.name for path in part.iterdir()] if part.is_dir() else []
     checkpoint = re.compile(r"\.?run\..*")

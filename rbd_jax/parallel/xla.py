@@ -1,16 +1,16 @@
-"""The options of the XLA compiler that the library's speed on a CPU depends on.
+"""XLA compiler options that the library's speed on a CPU depends on.
 
-XLA can emit a whole loop as a single native function, but does so only for loops that touch less than a kilobyte. The
-traversals over a kinematic tree touch some tens, those of their gradients some hundreds: compiled that way they run up to ten
-times faster. The option is read when
-JAX first uses the CPU, so it is set when the library is imported, if nothing has used the CPU yet.
+XLA can emit a complete loop as a single native function, but does so only for loops that access less than a kilobyte. The
+traversals over a kinematic tree access some tens of kilobytes, those of their gradients some hundreds: compiled this way they
+run up to ten times faster. XLA reads the option when JAX first uses the CPU, so it is set when the library is imported, if the
+CPU has not been used yet.
 
-Before jaxlib 0.11.1, XLA has two ways to write fused operations. The older one compiles in two thirds of the time and runs as
-fast, so it is chosen there.
+Before jaxlib 0.11.1, XLA has two ways to emit fused operations. The older one compiles in two thirds of the time and runs as
+fast, so it is selected there.
 
-- Options that the user set in `XLA_FLAGS` are left as they are.
-- Once JAX has read the options, `XLA_FLAGS` is what it was before: processes that are started then do not inherit them.
-- `RBD_JAX_XLA_FLAGS=0` in the environment leaves everything as it is.
+- User options in `XLA_FLAGS` are not changed.
+- Once JAX has read the options, `XLA_FLAGS` is restored, so processes that are started later do not inherit them.
+- `RBD_JAX_XLA_FLAGS=0` in the environment disables all of this.
 """
 
 import logging
@@ -26,8 +26,8 @@ OPTION = "xla_cpu_small_while_loop_byte_threshold"
 THRESHOLD = 4 * 1024 * 1024
 OPT_OUT = "RBD_JAX_XLA_FLAGS"
 
-#: The option that chooses how fused operations are written, and the version of jaxlib from which on XLA has one way only. XLA
-#: ends a process that has an option which it does not know.
+#: The option that selects how fused operations are emitted, and the version of jaxlib from which on XLA has one way only. XLA
+#: ends a process with an unknown option.
 EMITTERS, GONE = "xla_cpu_use_fusion_emitters", (0, 11, 1)
 
 _EXTRA = re.compile(r"--xla_backend_extra_options=(\S*)")
@@ -35,7 +35,7 @@ _notes: list[str] = []
 
 
 def prepare() -> None:
-    """Set the options, unless they are set, unwanted, or too late; in the last case warn."""
+    """Sets the options, unless they are set, disabled, or too late; in the last case it emits a warning."""
     if os.environ.get(OPT_OUT) == "0":
         return _note(f"{OPTION} left alone, as {OPT_OUT}=0 asks")
     before = os.environ.get("XLA_FLAGS")
@@ -64,7 +64,7 @@ def prepare() -> None:
 
 
 def _set(flags: str, before: str | None) -> None:
-    """Set the options until JAX has read them."""
+    """Sets the options until JAX has read them."""
     os.environ["XLA_FLAGS"] = flags
 
     def restore(event: str, duration_secs: float, **_: str | int) -> None:
@@ -79,13 +79,13 @@ def _set(flags: str, before: str | None) -> None:
 
 
 def has_emitters() -> bool:
-    """Whether the installed XLA has the choice of how fused operations are written."""
+    """Returns whether the installed XLA has the choice of how fused operations are emitted."""
     installed = re.findall(r"\d+", version("jaxlib"))[:3]
     return tuple(map(int, installed)) < GONE
 
 
 def xla_note() -> str:
-    """What was done about the compiler option when the library was imported.
+    """Reports what was done about the compiler option when the library was imported.
 
     >>> print(isinstance(rbd.parallel.xla_note(), str))
     True
@@ -99,7 +99,7 @@ def _note(text: str) -> None:
 
 
 def backend_in_use() -> bool:
-    """Whether JAX has started a backend, and with it read the options. JAX has no public way to ask."""
+    """Returns whether JAX has started a backend, and so has read the options. JAX has no public function for this."""
     try:
         from jax._src.xla_bridge import backends_are_initialized
     except ImportError:

@@ -1,17 +1,18 @@
-"""Plots of motions, with matplotlib; `rbd.plot(model, trajectory)` draws the usual page of them.
+"""Plots of motions with matplotlib. `rbd.plot(model, trajectory)` draws the standard page of them.
 
-Each is `(model, trajectory, *, joints=None, sample=0, axes=None)`, of models, reduced ones included, and of trajectories with any
-batch axes. They draw into the axes that they are given, or make a figure, `.savefig("name.png")` of which writes it.
+Each function has the signature `(model, trajectory, *, joints=None, sample=0, axes=None)`. It accepts all models, including
+reduced models, and trajectories with any batch axes. It draws into the given axes, or creates a figure, which
+`.savefig("name.png")` writes to a file.
 
-- `page`: what `rbd.plot` is: poses along the motion, and the plots that tell something of it
+- `page`: the page of `rbd.plot`: poses along the motion, and the applicable plots
 - `positions`: positions of joints, with their limits
 - `velocities`: velocities of joints, with their limits
 - `torques`: generalized forces that drive the joints, with their limits
 - `energies`: kinetic and potential energy, and their sum
-- `contact_forces`: normal forces between shapes that touch
+- `contact_forces`: normal forces between shapes in contact
 - `phase`: phase portraits
-- `fan`: how a batch spreads
-- `sensors`: what sensors read
+- `fan`: the spread of a batch
+- `sensors`: sensor readings
 """
 
 __all__ = [

@@ -1,18 +1,18 @@
-"""Bundled robots. `rbd.load` makes one of them by its name, or reads a file.
+"""Bundled robots. `rbd.load` loads one of them by its name, or a file.
 
-- `options_of`: the options that it takes for a robot
+- `options_of`: the options of `rbd.load` for a robot
 - `pendulum`: a ball on a rod
-- `double_pendulum`: two of them, one on the other
+- `double_pendulum`: two pendulums in series
 - `acrobot`: a double pendulum with a motor at the elbow
 - `cartpole`: a pole on a cart
 - `reacher`: an arm with two links in a plane
 - `arm7`: an arm with seven hinges
-- `quadruped`: a trunk that floats on four legs
+- `quadruped`: a floating trunk with four legs
 - `hopper`: a leg that hops in a plane
 - `humanoid`: a humanoid with 35 degrees of freedom
 - `all_joints`: one joint of every family
-- `NAMES`: the names that `load` knows
-- `SUFFIXES`: the endings of the files that it reads
+- `NAMES`: the names of the bundled robots
+- `SUFFIXES`: the supported file suffixes
 """
 
 __all__ = [
@@ -43,5 +43,5 @@ from .quadruped import quadruped as quadruped
 from .reacher import reacher as reacher
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top-level package `rbd_jax`.
 __getattr__ = at_the_top(__name__, {"load": ".loading"})

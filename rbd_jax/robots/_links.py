@@ -1,4 +1,4 @@
-"""What the bundled robots are put together from, worked out in NumPy: JAX takes long for a few numbers."""
+"""Links of the bundled robots, computed in NumPy, which is faster than JAX for a few numbers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,13 @@ from ..spatial.inertia import Inertia
 from ..spatial.transform import Transform
 
 
-#: What the robots look like.
+#: Color of the robots.
 COLOR = (0.55, 0.6, 0.68, 1.0)
 
 
 @dataclass(frozen=True)
 class Solid:
-    """A uniform body: its mass, its rotational inertia about its centre in the axes of its link, its geometry and its place."""
+    """A uniform body: mass, rotational inertia about its center in the axes of its link, geometry, and pose in the link."""
 
     mass: float
     central: np.ndarray
@@ -32,7 +32,7 @@ class Solid:
 
     @property
     def inertia(self) -> Inertia:
-        """As `Inertia.from_mass_com`, without a compilation."""
+        """The same inertia as `Inertia.from_mass_com`, without a compilation."""
         mass, com = self.mass, self.center
         about_origin = self.central + mass * (com @ com * np.eye(3) - np.outer(com, com))
         triangle = about_origin[np.tril_indices(3)]
@@ -52,24 +52,24 @@ def add(
     solid: Solid,
     **along: Any,
 ) -> None:
-    """A body that is a solid, and looks like it, by a shape of the body's name. With that it touches a floor, not other links."""
+    """Adds a body with the inertia of a solid, and a shape of the same name that collides with the floor but not with links."""
     builder.add_body(name, parent, joint, placement, solid.inertia, **along)
     builder.attach(Shape(name, name, solid.geometry, solid.placement, rgba=COLOR, contype=0))
 
 
 def add_floor(builder: ModelBuilder, height: float) -> None:
-    """A level floor that fills the world below a height. It is touched by what has a law of contact."""
+    """Adds a horizontal floor that fills the world below a height. Models with a contact model can touch it."""
     builder.attach(Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0)))
 
 
 def add_joint_sensors(builder: ModelBuilder, *joints: str) -> None:
-    """Sensors of the position and the velocity of joints, in this order for each."""
+    """Adds a position sensor and a velocity sensor for each joint."""
     for joint in joints:
         builder.attach(JointPosition(f"{joint}_position", joint), JointVelocity(f"{joint}_velocity", joint))
 
 
 def add_inertial_unit(builder: ModelBuilder, body: str, placement: Transform) -> None:
-    """A site `imu`, and there a gyro, an accelerometer and the orientation."""
+    """Adds a site `imu` with a gyro, an accelerometer and an orientation sensor."""
     builder.attach(
         Site("imu", body, placement),
         Gyro("gyro", "imu"),
@@ -79,34 +79,34 @@ def add_inertial_unit(builder: ModelBuilder, body: str, placement: Transform) ->
 
 
 def at(x, y, z, *, roll=0.0, pitch=0.0) -> Transform:
-    """A frame at a point, turned by `pitch` about y and then by `roll` about the turned x."""
+    """Returns a frame at a point, rotated by `pitch` about y and then by `roll` about the rotated x."""
     (cr, cp), (sr, sp) = np.cos([roll, pitch]), np.sin([roll, pitch])
     rotation = np.array([[cp, sp * sr, sp * cr], [0.0, cr, -sr], [-sp, cp * sr, cp * cr]])
     return Transform(from_numpy(rotation), from_numpy(np.array([x, y, z], float)))
 
 
 def rod(mass, start, end, radius) -> Solid:
-    """A uniform solid cylinder from one point to another."""
+    """Returns a uniform solid cylinder between two points."""
     start, end = np.array(start, float), np.array(end, float)
     length = np.linalg.norm(end - start)
     axis = (end - start) / length
     along = np.outer(axis, axis)
     across = mass * (radius**2 / 4 + length**2 / 12)
     central = across * (np.eye(3) - along) + mass * radius**2 / 2 * along
-    side = np.eye(3)[np.argmin(np.abs(axis))]  # any direction across will do
+    side = np.eye(3)[np.argmin(np.abs(axis))]  # any perpendicular direction
     x = np.cross(side, axis) / np.linalg.norm(np.cross(side, axis))
     rotation = np.column_stack([x, np.cross(axis, x), axis])
     return Solid(mass, central, Cylinder(radius, length / 2), rotation, (start + end) / 2)
 
 
 def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Solid:
-    """A uniform cuboid about its centre, as `Inertia.box`."""
+    """Returns a uniform cuboid with the inertia of `Inertia.box`."""
     sides = np.array(sides, float)
     central = mass / 12 * np.diag((sides**2).sum() - sides**2)
     return Solid(mass, central, Box(sides / 2), np.eye(3), np.array(com, float))
 
 
 def ball(mass, radius, com=(0.0, 0.0, 0.0)) -> Solid:
-    """A uniform ball about its centre, as `Inertia.sphere`."""
+    """Returns a uniform ball with the inertia of `Inertia.sphere`."""
     central = 0.4 * mass * radius**2 * np.eye(3)
     return Solid(mass, central, Sphere(radius), np.eye(3), np.array(com, float))

@@ -1,4 +1,4 @@
-"""A creature with a joint of every family, for tests and demonstrations; no such robot exists."""
+"""A fictitious robot with a joint of every family, for tests and demonstrations."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from ._links import add, at, box
 
 
 class Swing(eqx.Module):
-    """To and fro: the configuration `amplitude sin(rate t)`."""
+    """An oscillation: the configuration `amplitude sin(rate t)`."""
 
     amplitude: Float[Array, "n"]
     rate: Float[Array, ""]
@@ -24,11 +24,11 @@ class Swing(eqx.Module):
 
 
 def all_joints() -> Model:
-    """A body that floats and, on it, five branches with one joint of every family of `rbd_jax.joints`.
+    """Returns a floating body with five branches that contain one joint of every family of `rbd_jax.joints`.
 
-    Bodies and joints are called by the family: `spherical_euler` is attached to a `SphericalEuler`. Every degree of freedom moves
-    inertia. Two joints move by themselves (`driven`, `constant_velocity`); the slides and splines have springs, which
-    keep them near the middle of their ranges.
+    Bodies and joints have the name of the family: `spherical_euler` is attached to a `SphericalEuler`. Every degree of
+    freedom moves inertia. Two joints are kinematically driven (`driven`, `constant_velocity`). The slides and splines have
+    springs, which hold them near the middle of their ranges.
 
     >>> model = rbd.robots.all_joints()
     >>> print(sorted({type(joint).__name__ for joint in model.joints})[:6])
@@ -79,7 +79,7 @@ def all_joints() -> Model:
 
 
 def _hang(builder, name, parent, joint, placement=None, mass=1.0, **along) -> None:
-    """A brick on a joint, a little way down its branch and off its own origin."""
+    """Adds a brick on a joint, with an offset along its branch and a center of mass away from its origin."""
     placement = at(0.1, 0, -0.25) if placement is None else placement
     brick = box(mass, (0.3, 0.2, 0.25), (0.05, 0.03, -0.1))
     if joint.nv and parent != "world":
@@ -88,6 +88,6 @@ def _hang(builder, name, parent, joint, placement=None, mass=1.0, **along) -> No
 
 
 def _bowl() -> Float[Array, "5 5 6"]:
-    """A grid of control values: a bowl over the x-y plane, which tilts and turns what moves on it."""
+    """Returns a grid of control values: a bowl over the x-y plane, along which the moving frame tilts and rotates."""
     x, y = 0.3 * np.mgrid[-2.0:3.0, -2.0:3.0]
     return jnp.asarray(np.stack([x, y, 0.5 * (x**2 + y**2), y, -x, 0.5 * x], axis=-1))

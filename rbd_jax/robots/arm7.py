@@ -1,4 +1,4 @@
-"""An arm of seven joints, of the size of the usual collaborative arms; its numbers are its own."""
+"""An arm with seven joints, of the size of common collaborative arms; its parameters are fictitious."""
 
 import math
 from typing import Any
@@ -8,15 +8,15 @@ from ..model import Model, ModelBuilder
 from ._links import add, at, box, rod
 
 
-#: How far shoulder, elbow and wrist are bent at q = 0: the arm reaches forward, and the hand points down.
+#: Bend angles of shoulder, elbow and wrist at q = 0, in rad: the arm reaches forward, and the hand points down.
 BENT = (0.5, 1.7, math.pi - 2.2)
 
 
 def arm7() -> Model:
-    """An arm of 22.5 kg and a reach of 1 m on a pedestal, with a hand. Turns about z and bends about y alternate.
+    """Returns an arm with a hand on a pedestal, of 22.5 kg and 1 m reach. Rotations about z and about y alternate.
 
-    At q = 0 it is bent, with the hand in front of it and pointing down. The joints have some damping, and the inertia
-    of the rotors behind their gears.
+    At q = 0 it is bent, with the hand in front of it and pointing down. The joints have damping, and the inertia of geared
+    rotors as armature.
 
     >>> model = rbd.robots.arm7()
     >>> print(model.nv, rbd.forward_kinematics(model, jnp.zeros(7))[model.body_index("tool")].position)

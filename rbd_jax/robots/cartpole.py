@@ -1,4 +1,4 @@
-"""A pole on a cart: the classical example of control, with one motor too few."""
+"""A pole on a cart: the classical underactuated control problem."""
 
 from ..forces.actuators import Motor
 from ..joints import Prismatic, Revolute
@@ -7,10 +7,10 @@ from ._links import add, add_joint_sensors, box, rod
 
 
 def cartpole() -> Model:
-    """A cart of 1 kg on a rail along x, and a pole of 0.2 kg and 1 m that turns on it about y.
+    """Returns a cart of 1 kg on a rail along x, with a pole of 0.2 kg and 1 m that rotates about y.
 
-    The pole stands upright at q = 0, which is an equilibrium but not a stable one. The motor is the cart's, of at most 20 N.
-    Sensors read both joints.
+    The pole stands upright at q = 0, an unstable equilibrium. The motor drives the cart with at most 20 N. Sensors read both
+    joints.
 
     >>> model = rbd.robots.cartpole()
     >>> print(rbd.gravity_force(model, jnp.array([0.0, 0.1])))  # it pulls the pole further down

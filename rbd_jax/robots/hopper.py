@@ -1,4 +1,4 @@
-"""A leg that hops in a plane: the simplest robot that has to keep its balance."""
+"""A leg that hops in a plane: the simplest robot that has to balance."""
 
 import math
 from typing import Any
@@ -12,20 +12,20 @@ from ._links import add, add_floor, add_joint_sensors, at, ball, rod
 #: The lengths of trunk, thigh, shank and foot, and the radius of the balls at heel and toe.
 TRUNK, THIGH, SHANK, FOOT, BALL = 0.4, 0.35, 0.4, 0.26, 0.03
 
-#: How far the knee is bent at q = 0: the thigh leans forward by half of it, and the shank back by as much.
+#: Knee angle at q = 0, in rad: the thigh leans forward by half of it, and the shank back by the same angle.
 BENT = 0.6
 
-#: How high the hip is above the floor then.
+#: Height of the hip above the floor at q = 0, in m.
 HEIGHT = (THIGH + SHANK) * math.cos(BENT / 2) + BALL
 
 
 def hopper() -> Model:
-    """A trunk, a thigh, a shank and a foot with a heel and a toe, in the plane of x and z. 8 kg, 1.2 m.
+    """Returns a planar hopper in the x-z plane: trunk, thigh, shank and foot with heel and toe; 8 kg, 1.2 m.
 
-    The trunk slides along x and z and turns about y, so that q = (x, z, pitch, hip, knee, ankle). At q = 0 it stands on a floor,
-    the knee a little bent, and the hip is in the world's origin. x is forward, z is up. All angles are about y: pitch leans
-    forward, hip and knee swing back what is below them, and the ankle points the toe down. Hip, knee and ankle have motors, of at
-    most 40, 40 and 20 Nm, and sensors.
+    The trunk translates along x and z and rotates about y, so q = (x, z, pitch, hip, knee, ankle). At q = 0 it stands on a
+    floor with slightly bent knee, and the hip is at the world's origin. x is forward, z is up. All angles are about y: pitch
+    leans forward, hip and knee swing the links below them back, and the ankle points the toe down. Hip, knee and ankle have
+    sensors, and motors of at most 40, 40 and 20 Nm.
 
     >>> model = rbd.robots.hopper()
     >>> print(model.nv, model.joint_names)
@@ -38,7 +38,7 @@ def hopper() -> Model:
     bend: dict[str, Any] = {"damping": 0.5, "armature": 0.02}
     turn, half = Revolute((0, 1, 0)), BENT / 2
     thigh, shank = rod(2.0, (0, 0, 0), (0, 0, -THIGH), 0.045), rod(1.3, (0, 0, 0), (0, 0, -SHANK), 0.035)
-    # From the shank, below the ankle, a third of the foot is behind.
+    # A third of the foot's length is behind the ankle.
     heel, toe = (-FOOT / 3, 0, 0), (2 * FOOT / 3, 0, 0)
     add(
         builder, "thigh", "trunk", turn, at(0, 0, 0, pitch=-half), thigh,

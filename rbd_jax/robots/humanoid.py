@@ -1,4 +1,4 @@
-"""A humanoid of the height of a small adult; its numbers are its own."""
+"""A humanoid of the height of a small adult; its parameters are fictitious."""
 
 import math
 from typing import Any
@@ -13,25 +13,25 @@ from ..shapes.site import Site
 from ._links import add, add_floor, add_inertial_unit, add_joint_sensors, at, ball, box, rod
 
 
-#: How far the thighs lean forward and the elbows are bent at q = 0.
+#: Forward angle of the thighs and elbow angle at q = 0, in rad.
 LEAN, ELBOW = 0.2, 0.4
 
 THIGH = SHANK = 0.4
 UPPER_ARM = FOREARM = 0.27
 
-#: How far the hips are below the pelvis, and the soles below the ankles.
+#: Distance of the hips below the pelvis, and of the soles below the ankles, in m.
 HIP, SOLE = 0.05, 0.07
 
 
 def humanoid() -> Model:
-    """A humanoid that floats: 35 degrees of freedom, 60 kg, 1.7 m. x is forward, y to its left, z up.
+    """Returns a floating humanoid with 35 degrees of freedom, 60 kg and 1.7 m. x is forward, y to its left, z up.
 
-    Hips, shoulders and waist are balls in their sockets; neck, wrists and ankles bend two ways; knees and elbows are
-    hinges. At q = 0 it stands on a floor, knees and elbows a little bent, the pelvis in the world's origin.
+    Hips, shoulders and waist are ball joints; neck, wrists and ankles are universal joints; knees and elbows are hinges. At
+    q = 0 it stands on a floor with slightly bent knees and elbows, and the pelvis is at the world's origin.
 
-    Every joint has a position servo for each way that it moves, by the name of the joint and of the axis, `left_hip_x`: its
-    control is the angle that it holds. Knees and elbows have sensors of their position and velocity, the pelvis an inertial
-    unit, the ankles sensors of force and torque.
+    Every degree of freedom of a joint has a position servo, called by the joint and the axis, such as `left_hip_x`. Its
+    control is the commanded angle. Knees and elbows have sensors of position and velocity, the pelvis has an inertial unit,
+    and the ankles have force and torque sensors.
 
     >>> model = rbd.robots.humanoid()
     >>> print(model.nq, model.nv, model.inertias.mass.sum().round(1))
@@ -98,7 +98,7 @@ def humanoid() -> Model:
 
 
 def _add_servos(builder: ModelBuilder, body: Body) -> None:
-    """A servo for each axis of a joint, as stiff as its motor is strong: it gives its all at an error of half a radian."""
+    """Adds a servo for each axis of a joint, which reaches its maximum torque at an error of 0.5 rad."""
     axes = {Revolute: ("",), Universal: ("_y", "_x"), Spherical: ("_x", "_y", "_z")}.get(type(body.joint), ())
     for axis, gear in zip(axes, np.eye(len(axes)), strict=True):
         most = float(np.max(body.effort_limit))

@@ -1,4 +1,4 @@
-"""A robot by its name, or from a file."""
+"""Loads a robot by its name, or from a file."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _BUNDLED = {
 }
 
 NAMES = tuple(_BUNDLED)
-"""The names that `load` knows.
+"""The names of the bundled robots.
 
 >>> print(rbd.robots.NAMES[:3])
 ('pendulum', 'double_pendulum', 'acrobot')
 """
 
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".sdf")
-"""The endings of the files that `load` reads.
+"""The suffixes of the files that `load` reads.
 
 >>> print(rbd.robots.SUFFIXES)
 ('.urdf', '.xml', '.mjcf', '.sdf')
@@ -50,13 +50,18 @@ SUFFIXES = (".urdf", ".xml", ".mjcf", ".sdf")
 
 
 def load(name_or_path: str | Path, **options: Any) -> Model:
-    """A bundled robot by its name, or what a URDF, MJCF or SDF file describes.
+    """Returns a bundled robot by its name, or the model in a URDF, MJCF or SDF file.
 
-    **Arguments**
+    Args:
+      name_or_path: One of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml`, `.mjcf` or `.sdf` file. The format of an
+        `.xml` file follows from its outermost element.
+      **options: Options of `load_urdf`, `load_mjcf` or `load_sdf`. A bundled robot has no options.
 
-    - `name_or_path`: one of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml`, `.mjcf` or `.sdf` file. An
-      `.xml` file may be any of them: its outermost element decides.
-    - `options`: those of `load_urdf`, `load_mjcf` or `load_sdf`. A bundled robot takes none.
+    Returns:
+      The `Model`.
+
+    Raises:
+      ModelError: If there is no such robot or file, if the file is faulty, or if an option is unknown.
 
     >>> rbd.load("double_pendulum")
     double_pendulum: 2 bodies, nq = 2, nv = 2
@@ -71,7 +76,7 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
     if name in _BUNDLED:
         if options:
             listed = ", ".join(map(repr, sorted(options)))
-            raise ModelError(f"robot {name!r} takes no options, but got {listed}; they are for files")
+            raise ModelError(f"robot {name!r} has no options, got {listed}; options apply to files only")
         return _BUNDLED[name]()
     path = Path(name_or_path)
     read = _loader(path)
@@ -82,7 +87,7 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
 
 
 def options_of(name_or_path: str | Path) -> tuple[str, ...]:
-    """The names of the options that `load` takes for this robot.
+    """Returns the names of the options that `load` accepts for a robot.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -95,15 +100,13 @@ def options_of(name_or_path: str | Path) -> tuple[str, ...]:
         return ()
     if not _exists(path):
         if path.suffix or len(path.parts) > 1:
-            raise ModelError(
-                f"{name}: there is no such file, and no bundled robot of that name{_bundled(name)}"
-            )
+            raise ModelError(f"{name}: there is no such file or bundled robot{_bundled(name)}")
         raise ModelError(
-            f"there is no robot {name!r}{_bundled(name)}; or give the path of a file ({_suffixes()})"
+            f"there is no robot {name!r}{_bundled(name)}. Or pass the path of a file ({_suffixes()})"
         )
     if path.suffix.lower() not in SUFFIXES:
         expand = "; expand xacro first: xacro robot.xacro > robot.urdf" if path.suffix == ".xacro" else ""
-        raise ModelError(f"{name}: robots are read from files that end in {_suffixes()}{expand}")
+        raise ModelError(f"{name}: supported files end in {_suffixes()}{expand}")
     return tuple(inspect.signature(_loader(path)).parameters)[1:]
 
 
@@ -119,12 +122,12 @@ def _loader(path: Path):
 
 
 def _root(path: Path) -> str | None:
-    """The tag of a file's outermost element, or None where it cannot be told: the loader will say why."""
+    """Returns the tag of a file's outermost element, or None if it cannot be read; the loader reports why."""
     from ..files.limits import Limits, read_file
     from ..files.xml import outermost
 
     try:
-        return outermost(read_file(path, Limits(size=2**40)))  # how large it may be, the loader knows
+        return outermost(read_file(path, Limits(size=2**40)))  # the loader checks the size
     except (ModelError, OSError, ValueError):
         return None
 

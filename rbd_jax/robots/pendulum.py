@@ -1,4 +1,4 @@
-"""A pendulum, single, double and with a motor: the simplest models, without friction, so that energy is kept."""
+"""Pendulums: single, double, and double with a motor. They have no friction, so energy is conserved."""
 
 from ..forces.actuators import Motor
 from ..joints import Revolute
@@ -8,7 +8,7 @@ from ._links import Solid, add, add_joint_sensors, at, ball
 
 
 def pendulum() -> Model:
-    """A ball of 1 kg on a massless rod of 1 m, which swings about the y axis. It hangs down at q = 0.
+    """Returns a ball of 1 kg on a massless rod of 1 m, which swings about the y axis. It hangs down at q = 0.
 
     >>> model = rbd.robots.pendulum()
     >>> print(rbd.gravity_force(model, jnp.array([jnp.pi / 2])))
@@ -20,7 +20,7 @@ def pendulum() -> Model:
 
 
 def double_pendulum() -> Model:
-    """Two such pendulums, the second on the ball of the first. Both hang down at q = 0.
+    """Returns two pendulums in series, the second attached to the ball of the first. Both hang down at q = 0.
 
     >>> print(rbd.robots.double_pendulum())
     double_pendulum: 2 bodies, nq = 2, nv = 2
@@ -31,7 +31,7 @@ def double_pendulum() -> Model:
 
 
 def acrobot() -> Model:
-    """The double pendulum with a motor at the elbow alone, of at most 20 Nm. Both hang down at q = 0.
+    """Returns the double pendulum with a motor of at most 20 Nm at the elbow only. Both links hang down at q = 0.
 
     Sensors read both joints; the site `tip` is at the end.
 

@@ -1,4 +1,4 @@
-"""A four-legged robot of the size of a dog; its numbers are its own."""
+"""A four-legged robot of the size of a dog; its parameters are fictitious."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from ..model import Model, ModelBuilder
 from ._links import add, add_floor, add_inertial_unit, add_joint_sensors, at, ball, box, rod
 
 
-#: How far a thigh leans back at q = 0. The shank leans forward as much, and the foot is below the hip.
+#: Backward angle of a thigh at q = 0, in rad. The shank leans forward by the same angle, so the foot is below the hip.
 LEAN = 0.7
 
 THIGH = SHANK = 0.21
@@ -17,18 +17,18 @@ THIGH = SHANK = 0.21
 #: The radius of a foot.
 FOOT = 0.02
 
-#: Of the servos, in Nm/rad and Nm s/rad.
+#: Gains of the servos, in Nm/rad and Nm s/rad.
 STIFFNESS, DAMPING = 80.0, 2.0
 
 
 def quadruped() -> Model:
-    """A trunk that floats and four legs: FL, FR, RL and RR for front or rear, left or right. 14 kg.
+    """Returns a floating trunk with four legs, of 14 kg. FL, FR, RL and RR are front or rear, left or right.
 
-    Each leg has a hip that moves it sideways, a thigh and a calf that swing in its plane, and a foot. At q = 0 it
-    stands on a floor, knees bent, the trunk in the world's origin and 0.32 m above the feet. x is forward, z is up.
+    Each leg has a hip that moves it sideways, a thigh and a calf that swing in its plane, and a foot. At q = 0 it stands on
+    a floor with bent knees. The trunk is at the world's origin, 0.32 m above the feet. x is forward, z is up.
 
-    Every joint of a leg has a position servo of its name, whose control is the position that it holds, and sensors of its
-    position and velocity. There is an inertial unit in the trunk.
+    Every joint of a leg has a position servo with the same name, whose control is the commanded position, and sensors of
+    position and velocity. The trunk has an inertial unit.
 
     >>> model = rbd.robots.quadruped()
     >>> print(model.nq, model.nv, model.inertias.mass.sum().round(1))

@@ -1,4 +1,4 @@
-"""An arm with two links that reaches for a target: the simplest task of reaching."""
+"""An arm with two links that reaches for a target: the simplest reaching task."""
 
 from ..forces.actuators import Motor
 from ..joints import Revolute
@@ -13,10 +13,10 @@ LINK = 0.3
 
 
 def reacher() -> Model:
-    """Two links of 0.3 m and 0.5 kg in a horizontal plane, which turn about z, straight along x at q = 0.
+    """Returns two links of 0.3 m and 0.5 kg that rotate about z in a horizontal plane, straight along x at q = 0.
 
-    Both joints have a motor of at most 1 Nm, damping, and sensors. `to_target` reads where the site `target`, which stands in the
-    world at (0.3, 0.3, 0), is as seen from the site `fingertip`.
+    Both joints have a motor of at most 1 Nm, damping, and sensors. The site `target` is in the world at (0.3, 0.3, 0). The
+    sensor `to_target` reads its position relative to the site `fingertip`.
 
     >>> model = rbd.robots.reacher()
     >>> print(rbd.site_frames(model, jnp.zeros(2)).position)

@@ -1,4 +1,4 @@
-"""What is measured of a model in motion: joints, inertial units, frames, forces, subtrees, energies.
+"""Sensors of a model in motion: joints, inertial units, frames, forces, subtrees, energies.
 
 A sensor is attached to a model (`rbd.attach`) and read by `rbd.sense`. Its place is the name of a site, or another frame.
 
@@ -7,69 +7,69 @@ Places:
 - `OnBody`: a frame on a body
 - `OnShape`: the frame of a shape
 
-In joints:
+At joints:
 
 - `JointPosition`: the coordinate of a joint
-- `JointVelocity`: its rate
-- `JointForce`: what drives it
+- `JointVelocity`: the rate of that coordinate
+- `JointForce`: the generalized force that drives a joint
 - `JointOrientation`: the quaternion of a ball joint
-- `JointAngularVelocity`: its angular velocity
-- `JointLimitPosition`: how far a joint is from its limit
-- `JointLimitVelocity`: the rate of that
+- `JointAngularVelocity`: the angular velocity of a ball joint
+- `JointLimitPosition`: the distance of a joint from its limit
+- `JointLimitVelocity`: the rate of that distance
 
-Of an actuator or a tendon:
+At actuators and tendons:
 
 - `ActuatorPosition`: the length of an actuator
-- `ActuatorVelocity`: the rate of that
-- `ActuatorForce`: what it exerts
+- `ActuatorVelocity`: the rate of that length
+- `ActuatorForce`: the force of an actuator
 - `TendonPosition`: the length of a tendon
-- `TendonVelocity`: the rate of that
-- `TendonForce`: what all its actuators exert
+- `TendonVelocity`: the rate of that length
+- `TendonForce`: the total force of the actuators of a tendon
 
-At a site:
+At sites:
 
 - `Gyro`: the angular velocity
 - `Accelerometer`: the acceleration, with gravity
 - `Velocimeter`: the linear velocity
 - `Magnetometer`: the magnetic field
-- `ForceSensor`: the force that a body gets from its parent
-- `TorqueSensor`: the torque
+- `ForceSensor`: the force that a body receives from its parent
+- `TorqueSensor`: the torque that a body receives from its parent
 
-Of a frame, in the world or as seen from another frame:
+At frames, in the world or relative to another frame:
 
-- `FramePosition`: where it is
+- `FramePosition`: the position of a frame
 - `FrameOrientation`: its quaternion
 - `FrameAxis`: one of its axes
-- `FrameLinearVelocity`: how fast it moves
-- `FrameAngularVelocity`: how fast it turns
+- `FrameLinearVelocity`: its linear velocity
+- `FrameAngularVelocity`: its angular velocity
 - `FrameLinearAcceleration`: its acceleration, with gravity
 - `FrameAngularAcceleration`: its angular acceleration
 
-Of what is around:
+Surroundings:
 
-- `RangeFinder`: how far it is to the next shape
-- `Touch`: how hard others press
+- `RangeFinder`: the distance to the nearest shape
+- `Touch`: the contact force on a zone
 
-Of a body and all that it carries:
+Subtrees, a body and all that it carries:
 
-- `SubtreeCenterOfMass`: the centre of mass
-- `SubtreeLinearVelocity`: its velocity
-- `SubtreeAngularMomentum`: the angular momentum about it
+- `SubtreeCenterOfMass`: the center of mass
+- `SubtreeLinearVelocity`: the velocity of the center of mass
+- `SubtreeAngularMomentum`: the angular momentum about the center of mass
 
-Of the whole model:
+Complete model:
 
-- `KineticEnergy`: of all bodies
-- `PotentialEnergy`: in gravity and in springs
+- `KineticEnergy`: the kinetic energy of all bodies
+- `PotentialEnergy`: the potential energy in gravity and in springs
 - `Clock`: the time
 
-What they have in common:
+Common classes:
 
 - `Noise`: the errors of a sensor
-- `Readings`: what sensors read, by name and as one vector
-- `Sensor`: what every sensor inherits from
-- `JointSensor`: what sensors in joints do
-- `PlacedSensor`: what sensors in frames do
-- `Sensing`: what sensors read from
+- `Readings`: sensor readings, by name and as one vector
+- `Sensor`: base class of all sensors
+- `JointSensor`: base class of sensors at joints
+- `PlacedSensor`: base class of sensors at frames
+- `Sensing`: the quantities that sensors read from
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What is measured of actuators and of tendons."""
+"""Sensors of actuators and of tendons."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .sensor import Sensor
 
 
 class NamedSensor(Sensor):
-    """A sensor of something else that has a name. It goes where that goes."""
+    """A sensor of another attachment, by its name. Detaching that attachment also removes the sensor."""
 
     measured: str = eqx.field(static=True)
 
-    #: The role of what is measured.
+    #: The role of the measured attachment.
     of: ClassVar[str]
 
     def __init__(self, name: str, measured: str, **options: Any):
@@ -43,7 +43,7 @@ class NamedSensor(Sensor):
 
     @classmethod
     def rows(cls, sensors, model: Model) -> np.ndarray:
-        """Which of the model's own each sensor measures."""
+        """Returns the row of each sensor's attachment among those of its role in the model."""
         known = {thing.name: row for row, thing in enumerate(model.attached_as(cls.of))}
         return np.array([known[sensor.measured] for sensor in sensors])
 
@@ -74,7 +74,7 @@ class ActuatorPosition(ActuatorSensor):
 
 
 class ActuatorVelocity(ActuatorSensor):
-    """The rate of that.
+    """The rate of the length of an actuator.
 
     >>> model = rbd.attach(rbd.load("cartpole"), rbd.sensors.ActuatorVelocity("speed", "motor"))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([0.5, 0.0])))["speed"])
@@ -91,7 +91,7 @@ class ActuatorVelocity(ActuatorSensor):
 
 
 class ActuatorForce(ActuatorSensor):
-    """What an actuator exerts along its length.
+    """The force of an actuator along its length.
 
     >>> model = rbd.attach(rbd.load("cartpole"), rbd.sensors.ActuatorForce("force", "motor"))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), rbd.Controls(jnp.array([3.0])))["force"])
@@ -130,7 +130,7 @@ class TendonPosition(TendonSensor):
 
 
 class TendonVelocity(TendonSensor):
-    """The rate of that.
+    """The rate of the length of a tendon.
 
     >>> rope = rbd.forces.FixedTendon("rope", {"shoulder": 0.1, "elbow": 0.2})
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope, rbd.sensors.TendonVelocity("speed", "rope"))
@@ -146,7 +146,7 @@ class TendonVelocity(TendonSensor):
 
 
 class TendonForce(TendonSensor):
-    """What all actuators of a tendon exert together, each along its own length.
+    """The total force of all actuators of a tendon, each along its own length.
 
     >>> rope = rbd.forces.FixedTendon("rope", {"shoulder": 0.1, "elbow": 0.2})
     >>> winch = rbd.actuators.Motor("winch", rbd.actuators.OnTendon("rope"))

@@ -1,4 +1,4 @@
-"""The errors of sensors, drawn at random, and their delays."""
+"""Random errors and delays of sensors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .sensor import Sensor
 def drawn(
     sensors: Sequence[Sensor], key, times: Float[Array, "*times"], dtype
 ) -> Float[Array, "*times n"] | None:
-    """The errors of all numbers that sensors read, at one time or at several, one after the other; None where none errs."""
+    """Returns the errors of all concatenated readings at one or more times; None if no sensor has noise."""
     if all(sensor.noise is None for sensor in sensors):
         return None
 
     def share(what: str):
         halves = [
             0.5 if one.unit and one.size == 4 else 1.0 for one in sensors
-        ]  # an angle is twice that of the quaternion
+        ]  # an angle is twice the angle of the quaternion
         own = [one.noise and half * getattr(one.noise, what) for one, half in zip(sensors, halves)]
         return per_number(sensors, own, 0.0, dtype)
 
@@ -45,14 +45,14 @@ def drawn(
 def delayed(
     sensors: Sequence[Sensor], times: Float[Array, "rows"], read: Float[Array, "rows n"]
 ) -> Float[Array, "rows n"]:
-    """What is seen later than it happens: between two rows on the chord, and before the first row that itself."""
+    """Returns readings with delays: interpolated between two rows, and equal to the first row before its time."""
     if all(sensor.delay is None for sensor in sensors):
         return read
     delay = per_number(sensors, [one.delay for one in sensors], 0.0, read.dtype)
 
     def seen(late, column):
         t = times - late
-        # On a row the chord before it counts: a delay that is zero can only grow.
+        # On a row, the previous interval is used, because a delay of zero can only grow.
         row = jnp.clip(jnp.searchsorted(times, t, side="left") - 1, 0, max(len(times) - 2, 0))
         after = jnp.minimum(row + 1, len(times) - 1)
         span = times[after] - times[row]

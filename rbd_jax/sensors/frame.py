@@ -1,7 +1,7 @@
-"""Where frames are and how they move, in the world or as seen from another frame.
+"""Poses and velocities of frames, in the world or relative to another frame.
 
-A frame seen from another is given in the axes of that, which may move itself: velocities are those that an observer has who moves
-along. Accelerations are those in the world.
+A relative quantity is in the axes of the reference frame, which may move: velocities are those for an observer that moves with
+it. Accelerations are relative to the world.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ AXES = ("x", "y", "z")
 class FrameSensor(PlacedSensor):
     """A sensor of a frame.
 
-    - `place`: the frame: the name of a site, or another.
-    - `relative_to`: the frame that it is seen from, by default the world.
+    - `place`: The frame: the name of a site, or another frame.
+    - `relative_to`: The reference frame, by default the world.
     """
 
     size = 3
@@ -35,7 +35,7 @@ class FrameSensor(PlacedSensor):
 
 
 class FramePosition(FrameSensor):
-    """The position of its origin.
+    """The position of the origin of a frame.
 
     >>> seen = rbd.sensors.FramePosition("elbow", rbd.sensors.OnBody("lower"), relative_to=rbd.sensors.OnBody("upper"))
     >>> model = rbd.attach(rbd.load("double_pendulum"), seen)
@@ -52,7 +52,7 @@ class FramePosition(FrameSensor):
 
 
 class FrameOrientation(FrameSensor):
-    """Its orientation as a unit quaternion `w x y z`, of the two the one with `w >= 0`.
+    """The orientation of a frame as a unit quaternion `w x y z`, with `w >= 0`.
 
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameOrientation("turned", rbd.sensors.OnBody("bob")))
     >>> print(rbd.sense(model, rbd.State(jnp.array([jnp.pi / 2]), jnp.zeros(1)))["turned"])
@@ -71,7 +71,7 @@ class FrameOrientation(FrameSensor):
 
 
 class FrameAxis(FrameSensor):
-    """One of its axes.
+    """One of the axes of a frame.
 
     - `axis`: `"x"`, `"y"` or `"z"`.
 
@@ -96,7 +96,7 @@ class FrameAxis(FrameSensor):
 
 
 class FrameLinearVelocity(FrameSensor):
-    """The velocity of its origin, as seen from the other frame.
+    """The velocity of the origin of a frame, relative to the reference frame.
 
     >>> tip = rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0))
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.FrameLinearVelocity("tip", tip))
@@ -116,7 +116,7 @@ class FrameLinearVelocity(FrameSensor):
 
 
 class FrameAngularVelocity(FrameSensor):
-    """Its angular velocity, as seen from the other frame.
+    """The angular velocity of a frame, relative to the reference frame.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.FrameAngularVelocity("turns", rbd.sensors.OnBody("lower")))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 2.0])))["turns"])
@@ -133,7 +133,7 @@ class FrameAngularVelocity(FrameSensor):
 
 
 class FrameLinearAcceleration(FrameSensor):
-    """The proper acceleration `r̈ - g` of its origin, in the world's axes: at rest it is g upwards, as MuJoCo has it.
+    """The proper acceleration `r̈ - g` of the origin of a frame, in the world's axes: at rest g upwards, as in MuJoCo.
 
     >>> tip = rbd.sensors.OnBody("bob", (0.0, 0.0, -1.0))
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameLinearAcceleration("tip", tip))
@@ -150,7 +150,7 @@ class FrameLinearAcceleration(FrameSensor):
 
 
 class FrameAngularAcceleration(FrameSensor):
-    """Its angular acceleration, in the world's axes.
+    """The angular acceleration of a frame, in the world's axes.
 
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameAngularAcceleration("turns", rbd.sensors.OnBody("bob")))
     >>> print(rbd.sense(model, rbd.State(jnp.array([jnp.pi / 2]), jnp.zeros(1)))["turns"])

@@ -1,4 +1,4 @@
-"""Inertial measurement units, and what is built into the same box."""
+"""Inertial measurement units, and related sensors at a frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .places import Place, PlacedSensor
 class PointSensor(PlacedSensor):
     """A sensor of three numbers in the axes of its own frame.
 
-    - `place`: the name of the site where it is, or another frame.
+    - `place`: The name of a site, or another frame.
     """
 
     size = 3
@@ -71,9 +71,9 @@ class Accelerometer(PointSensor):
 
 
 class Magnetometer(PointSensor):
-    """The magnetic field, which is the same everywhere, in the sensor's axes.
+    """The magnetic field, uniform in space, in the sensor's axes.
 
-    - `field`: in the world's axes. By default MuJoCo's: half a gauss towards -y.
+    - `field`: The field in the world's axes. The default is MuJoCo's: half a gauss towards -y.
 
     >>> compass = rbd.sensors.Magnetometer("compass", rbd.sensors.OnBody("pole"), field=(0.5, 0.0, 0.0))
     >>> model = rbd.attach(rbd.load("cartpole"), compass)
@@ -105,10 +105,10 @@ class InterfaceSensor(PointSensor):
 
 
 class ForceSensor(InterfaceSensor):
-    """The force that the sensor's body gets from its parent, in the sensor's axes.
+    """The force that the sensor's body receives from its parent, in the sensor's axes.
 
-    It is what the joint between them transmits, a weld included. Forces that act on bodies are told apart from it (those
-    of springs and of constraints, and `f_ext`); those that act along joints are not.
+    It is the force that the joint between them transmits, a weld included. It excludes forces that act directly on bodies
+    (those of springs and of constraints, and `f_ext`), but includes forces along joints.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.ForceSensor("load", rbd.sensors.OnBody("upper")))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["load"])  # it carries 2 kg
@@ -123,7 +123,7 @@ class ForceSensor(InterfaceSensor):
 
 
 class TorqueSensor(InterfaceSensor):
-    """The torque about the sensor's origin that its body gets from its parent, in its axes (see `ForceSensor`).
+    """The torque about the sensor's origin that its body receives from its parent, in its axes (see `ForceSensor`).
 
     >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.TorqueSensor("torque", rbd.sensors.OnBody("bob")))
     >>> print(rbd.sense(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), jnp.array([3.0]))["torque"])

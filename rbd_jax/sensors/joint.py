@@ -1,4 +1,4 @@
-"""What is measured in joints."""
+"""Sensors at joints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JointPosition(JointSensor):
 
 
 class JointVelocity(JointSensor):
-    """The rate of that coordinate.
+    """The rate of the coordinate of a joint with one degree of freedom.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointVelocity("rate", "elbow"))
     >>> print(rbd.sense(model, rbd.State(jnp.array([0.1, 0.2]), jnp.array([1.0, 2.0])))["rate"])
@@ -53,9 +53,9 @@ class JointVelocity(JointSensor):
 
 
 class JointForce(JointSensor):
-    """What drives a joint with one degree of freedom: the generalized force of its actuators, and of `tau`.
+    """The generalized force that drives a joint with one degree of freedom: from its actuators and from `tau`.
 
-    A joint that mimics another has none of its own.
+    It is zero for a mimic joint.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointForce("torque", "elbow"))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), jnp.array([3.0, 4.0]))["torque"])
@@ -122,7 +122,7 @@ class JointAngularVelocity(JointSensor):
 class LimitSensor(JointSensor):
     """A sensor of the limit of a joint with one degree of freedom.
 
-    - `margin`: the limit is seen from this distance on.
+    - `margin`: The distance from which the limit is active.
     """
 
     margin: Float[Array, ""]
@@ -135,7 +135,7 @@ class LimitSensor(JointSensor):
 
     @classmethod
     def seen(cls, sensors: Sequence[LimitSensor], sensing):
-        """How far beyond the margin each joint is, which way its limit is (-1 the upper one), and whether it is seen."""
+        """Returns the distance of each joint beyond the margin, the sign (-1 for the upper limit), and whether it is active."""
         motion, topology = sensing.motion, sensing.motion.model.topology
         places = [int(topology.joint_q(topology.joint_index(joint))[0]) for joint in _joints(sensors)]
         margin = jnp.stack([sensor.margin for sensor in sensors]).astype(motion.q.dtype)
@@ -148,7 +148,7 @@ class LimitSensor(JointSensor):
 
 
 class JointLimitPosition(LimitSensor):
-    """How far a joint is from the limit that it is near, less the margin: never positive, zero where none is near.
+    """The distance of a joint from its active limit, less the margin: never positive, zero without an active limit.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = rbd.Inertia.sphere(1.0, 0.1)
@@ -167,7 +167,7 @@ class JointLimitPosition(LimitSensor):
 
 
 class JointLimitVelocity(LimitSensor):
-    """The rate of that distance; zero where no limit is near.
+    """The rate of the distance from the active limit; zero without an active limit.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = rbd.Inertia.sphere(1.0, 0.1)
@@ -190,14 +190,14 @@ def _joints(sensors) -> list[str]:
 
 
 def _bounds(model: Model, places: list[int], bound: str):
-    """The limits of joints, which a mimic joint has none of."""
+    """Returns the limits of joints; infinite for mimic joints."""
     far = jnp.full(1, -jnp.inf if bound == "lower" else jnp.inf, model.dtype)
     own = [place if place < model.nq else -1 for place in places]
     return gather(jnp.concatenate([getattr(model, bound), far]), own)
 
 
 def _balls(sensors, model: Model) -> list[int]:
-    """The bodies that the joints attach, each of which must be a ball joint."""
+    """Returns the bodies that the joints attach; each joint must be a ball joint."""
     found = []
     for sensor in sensors:
         body = model.topology.joint_index(sensor.joint)

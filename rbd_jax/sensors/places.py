@@ -1,4 +1,4 @@
-"""Where sensors are: at sites, on bodies, at shapes."""
+"""Places of sensors: at sites, on bodies, at shapes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .sensor import Sensor
 class OnBody(eqx.Module):
     """A frame on a body, as the place of a sensor.
 
-    - `body`: by name, or "world".
-    - `placement`: the frame in that of the body, or the point where its origin is; by default the body's own frame.
+    - `body`: The name of the body, or "world".
+    - `placement`: The frame in the frame of the body, or the position of its origin; by default the body's own frame.
 
     >>> tip = rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0))
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.FramePosition("tip", tip))
@@ -42,7 +42,7 @@ class OnBody(eqx.Module):
 class OnShape(eqx.Module):
     """The frame of a shape, as the place of a sensor.
 
-    - `shape`: by name.
+    - `shape`: The name of the shape.
 
     >>> ball = rbd.Shape("ball", "lower", rbd.shapes.Sphere(0.1), (0.0, 0.0, -1.0))
     >>> model = rbd.attach(rbd.load("double_pendulum"), ball, rbd.sensors.FramePosition("tip", rbd.sensors.OnShape("ball")))
@@ -56,15 +56,15 @@ class OnShape(eqx.Module):
         (self.shape,) = names("OnShape", "shape", shape, 1)
 
 
-#: Where a sensor is: a site, by its name, or another frame.
+#: The place of a sensor: the name of a site, or another frame.
 Place: TypeAlias = str | OnBody | OnShape
 
 
 class PlacedSensor(Sensor):
-    """A sensor in a frame, or in one and a second that it measures against.
+    """A sensor at a frame, optionally with a reference frame.
 
-    - `places`: what the frames are of: sites and shapes, or bodies.
-    - `placements`: of those on bodies, in the frame of the body: (k,).
+    - `places`: The owners of the frames: sites, shapes, or bodies.
+    - `placements`: The frames on bodies, in the frame of the body: (k,).
 
     >>> imu = rbd.sensors.Gyro("gyro", rbd.sensors.OnBody("trunk"))
     >>> print(isinstance(imu, rbd.sensors.PlacedSensor), imu.bodies)

@@ -1,4 +1,4 @@
-"""How far it is to the next shape."""
+"""The distance to the nearest shape."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .places import Place, PlacedSensor
 
 
 class RangeFinder(PlacedSensor):
-    """The distance from its origin along its z axis to the nearest shape, -1 where there is none, as MuJoCo has it.
+    """The distance from its origin along its z axis to the nearest shape, -1 without a hit, as in MuJoCo.
 
-    - `place`: the name of the site where it is, or another frame.
-    - `ignored`: the names of the shapes that it looks through; by default those of its own body and those without opacity.
+    - `place`: The name of a site, or another frame.
+    - `ignored`: The names of shapes that the ray passes through; by default those of its own body and those with zero opacity.
 
-    What is met of a shape is told in `rbd.ray_distances`. The reading jumps where a ray comes to a shape or leaves it; its
-    gradient is that in between.
+    See `rbd.ray_distances` for the surfaces that a ray hits. The reading jumps where the ray reaches or leaves a shape; the
+    gradient is that of the smooth parts.
 
     >>> builder = rbd.ModelBuilder()
     >>> lift = builder.add_body("lift", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -48,7 +48,7 @@ class RangeFinder(PlacedSensor):
 
     @property
     def cuts(self):
-        """By default its body stays apart, since that says what it looks through."""
+        """By default its body stays separate when welds are fused, because it determines the ignored shapes."""
         return self.places if self.ignored is None else ()
 
     def called(self, name, refers):
@@ -68,7 +68,7 @@ class RangeFinder(PlacedSensor):
         return jnp.where(met, distance, -1)[:, None]
 
     def sees(self, shape, body: str) -> bool:
-        """Whether it meets a shape, where it is on a body itself."""
+        """Returns whether the ray of a sensor on `body` can hit a shape."""
         if self.ignored is None:
             return shape.body != body and shape.rgba[3] > 0
         return shape.name not in self.ignored

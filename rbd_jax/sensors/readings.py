@@ -1,4 +1,4 @@
-"""What sensors read, by name and as one vector."""
+"""Sensor readings, by name and as one vector."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .sensor import Sensor
 
 
 class Readings(eqx.Module):
-    """What the sensors of a model read: `readings["imu"]`, or all of them one after the other, `readings.vector`.
+    """The readings of the sensors of a model: by name, `readings["imu"]`, or concatenated, `readings.vector`.
 
-    What a sensor of several numbers reads has an axis of its own, the last. Along a trajectory times are the first axis. It is a
-    mapping: `dict(readings)` is one of arrays.
+    The reading of a sensor of several numbers has an additional last axis. Along a trajectory, time is the first axis. The
+    object is a mapping: `dict(readings)` is a dictionary of arrays.
 
-    - `names`, `sizes`: of the sensors in the order of the vector, and how many numbers each of them reads.
+    - `names`, `sizes`: The names of the sensors in the order of the vector, and the number of entries of each.
 
     >>> model = rbd.load("cartpole")
     >>> readings = rbd.sense(model, rbd.State(jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4])))
@@ -32,11 +32,11 @@ class Readings(eqx.Module):
 
     @staticmethod
     def of(sensors: Sequence[Sensor], vector: Float[Array, "*batch n"]) -> Readings:
-        """Those of sensors, in their order."""
+        """Returns the readings of sensors, in their order."""
         return Readings(vector, tuple(one.name for one in sensors), tuple(one.size for one in sensors))
 
     def place(self, name: str) -> slice:
-        """Where in the vector a sensor is."""
+        """Returns the slice of a sensor in the vector."""
         if name not in self.names:
             raise UnknownNameError(f"there is no sensor {name!r}{suggest(name, self.names)}")
         index = self.names.index(name)

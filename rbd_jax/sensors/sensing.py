@@ -1,4 +1,4 @@
-"""Reading the sensors of a model: all that they measure from one motion, each family in one expression."""
+"""Reading the sensors of a model: all sensors from one motion, each type in one expression."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from .sensor import Sensor
 
 
 class Loads(abc.ABC):
-    """What acts on a model in a state, and what follows from it."""
+    """The forces on a model in a state, and quantities that follow from them."""
 
     @property
     @abc.abstractmethod
     def acceleration(self) -> Float[Array, "nv"]:
-        """How the model accelerates."""
+        """The acceleration of the model."""
 
     @property
     @abc.abstractmethod
     def joint_wrenches(self) -> Float[Array, "nb 6"]:
-        """What its joints transmit (see `rbd.joint_wrenches`)."""
+        """The wrenches that its joints transmit (see `rbd.joint_wrenches`)."""
 
     @property
     @abc.abstractmethod
     def actuator_forces(self) -> Float[Array, "nu"]:
-        """What each actuator exerts along its length."""
+        """The force of each actuator along its length."""
 
     @property
     @abc.abstractmethod
     def contacts(self) -> Contacts:
-        """Where it touches, with the forces there."""
+        """The contact points, with the force at each."""
 
     @property
     @abc.abstractmethod
@@ -53,10 +53,10 @@ class Loads(abc.ABC):
 
 
 class Masses(NamedTuple):
-    """What momenta are made of, for each body, in the world's axes about `origin`.
+    """The masses and momenta of the bodies, in the world's axes about `origin`.
 
-    - `position`: of the body's origin.
-    - `spin`: the angular momentum about that.
+    - `position`: The position of the body's origin.
+    - `spin`: The angular momentum about the body's origin.
     """
 
     origin: Float[Array, "3"]
@@ -68,10 +68,10 @@ class Masses(NamedTuple):
 
 
 class Sensing:
-    """What the sensors of a model read from. All is computed when it is first asked for, and for all sensors at once.
+    """The quantities that sensors read. Each is computed on first use, for all sensors together.
 
-    - `motion`: the model in motion.
-    - `loads`: what acts on it.
+    - `motion`: The model in motion.
+    - `loads`: The forces on it.
 
     >>> class Doubled(rbd.sensors.JointPosition):
     ...     @classmethod
@@ -90,32 +90,32 @@ class Sensing:
     def loads(self) -> Loads:
         return self._loads()
 
-    # A row for each of some sensors, of their places or of what they measure against: the world where there is none.
+    # One row per sensor, for its frame or its reference frame; the world if the sensor has no such frame.
 
     def frames(self, sensors: Sequence[PlacedSensor], which: int = 0) -> Transform:
-        """Their frames, in the world's axes about a point near by, the same for all."""
+        """Returns their frames, in the world's axes about a nearby point that is the same for all."""
         return self._placed.frames.gather(self._places(sensors, which))
 
     def world_frames(self, sensors: Sequence[PlacedSensor], which: int = 0) -> Transform:
-        """Their frames, in the world."""
+        """Returns their frames, in the world."""
         frames = self.frames(sensors, which)
         return Transform(frames.rotation, frames.position + self._placed.origin[None])
 
     def twists(self, sensors: Sequence[PlacedSensor], which: int = 0) -> Float[Array, "k 6"]:
-        """`[ω; v]` of their frames, each in its own axes."""
+        """Returns `[ω; v]` of their frames, each in its own axes."""
         return gather(self._placed.twists, self._places(sensors, which))
 
     def proper_accelerations(self, sensors: Sequence[PlacedSensor]) -> Float[Array, "k 6"]:
-        """`[ω̇; r̈ - g]` of their frames, each in its own axes."""
+        """Returns `[ω̇; r̈ - g]` of their frames, each in its own axes."""
         return gather(self._proper, self._places(sensors, 0))
 
     def wrenches(self, sensors: Sequence[PlacedSensor]) -> Float[Array, "k 6"]:
-        """`[n; f]` that the bodies of their frames get from their parents, each in its own axes about its origin."""
+        """Returns `[n; f]` that the bodies of their frames receive from their parents, each in its own axes about its origin."""
         return gather(self._transmitted, self._places(sensors, 0))
 
     @functools.cached_property
     def masses(self) -> Masses:
-        """What momenta are made of."""
+        """The masses and momenta of the bodies."""
         model = self.motion.model
         bodies = self.motion.bodies(range(model.nb))
         rotation, position, inertias = bodies.frames.rotation, bodies.frames.position, model.inertias
@@ -130,7 +130,7 @@ class Sensing:
         )
 
     def bodies(self, sensors: Sequence[PlacedSensor]) -> list[str]:
-        """The names of the bodies that their frames are on."""
+        """Returns the names of the bodies of their frames."""
         return [self._bodies[row] for row in self._places(sensors, 0)]
 
     def _places(self, sensors, which):
@@ -138,7 +138,7 @@ class Sensing:
 
     @functools.cached_property
     def _placed(self) -> Bodies:
-        """All frames, and the world's as the last."""
+        """All frames, with the world's frame last."""
         return frames_on(self.motion, self._bodies, self._placements).with_world()
 
     @functools.cached_property
@@ -147,7 +147,7 @@ class Sensing:
 
     @property
     def _carriers(self) -> np.ndarray:
-        """The body that each frame is on, -1 the world."""
+        """The body of each frame, -1 for the world."""
         model = self.motion.model
         return np.array(
             [-1 if body == "world" else model.topology.body_index(body) for body in self._bodies], int
@@ -166,7 +166,7 @@ class Sensing:
     @functools.cached_property
     def _transmitted(self):
         model, wrenches = self.motion.model, self.loads.joint_wrenches
-        if "world" in self._bodies:  # which carries all
+        if "world" in self._bodies:  # the world carries all bodies
             roots = np.flatnonzero(np.array(model.topology.parents, int) < 0)
             carried = self.motion.world_frames.gather(roots).force(gather(wrenches, roots))
             wrenches = jnp.concatenate([wrenches, jnp.sum(carried, axis=0)[None]])
@@ -174,7 +174,7 @@ class Sensing:
 
 
 def _table(attached, sensors):
-    """The bodies and placements of all frames that sensors have, those of a site once, and where each sensor has its own."""
+    """Returns the bodies and placements of all sensor frames (each site once), and the row of each sensor's frames."""
     known = {Reference(thing.role, thing.name): thing for thing in attached if thing.name}
     bodies, placements, rows, others = [], [], {}, {}
     for sensor in sensors:
@@ -199,12 +199,12 @@ def _table(attached, sensors):
 
 
 def sensors_of(model: Model) -> tuple[Sensor, ...]:
-    """The sensors of a model, in their order."""
+    """Returns the sensors of a model, in their order."""
     return model.sensors  # pyright: ignore[reportReturnType]
 
 
 def values(sensing: Sensing, sensors: Sequence[Sensor]) -> Float[Array, "n"]:
-    """What sensors read without errors, one after the other."""
+    """Returns the concatenated readings of sensors without errors."""
     families: dict[type, list[int]] = {}
     for index, sensor in enumerate(sensors):
         families.setdefault(type(sensor), []).append(index)
@@ -227,7 +227,7 @@ def values(sensing: Sensing, sensors: Sequence[Sensor]) -> Float[Array, "n"]:
 def measured(
     sensors: Sequence[Sensor], read: Float[Array, "*batch n"], errors: Float[Array, "*batch n"] | None
 ) -> Float[Array, "*batch n"]:
-    """What sensors say of what they read: with errors, and cut off."""
+    """Returns readings with errors, normalized if they are unit vectors, and clipped to the cutoff."""
     if errors is not None:
         read = read + errors
         starts = _starts(sensors)
@@ -254,7 +254,7 @@ def measured(
 
 
 def per_number(sensors: Sequence[Sensor], given: Sequence, otherwise: float, dtype) -> Float[Array, "n"]:
-    """A number of each sensor, for each of the numbers that it reads; `otherwise` for those that have none."""
+    """Repeats one number per sensor for each of its readings; `otherwise` replaces None."""
     known = [jnp.asarray(x, dtype) for x in given if x is not None]
     place = np.cumsum([x is not None for x in given]) * [x is not None for x in given]
     own = jnp.stack([jnp.asarray(otherwise, dtype), *known])

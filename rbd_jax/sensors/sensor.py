@@ -1,4 +1,4 @@
-"""What every sensor has: a name, a reading of so many numbers, and errors on request."""
+"""Base classes of sensors: a name, a reading of fixed size, and optional errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Noise(eqx.Module):
-    """The errors of a sensor, of each of its numbers by itself; they are drawn only where a key is given.
+    """The errors of a sensor, independent for each of its numbers; they are drawn only if a key is given.
 
-    - `deviation`: the standard deviation of what is drawn anew for every reading.
-    - `bias`: that of a constant error, drawn once for a key.
-    - `drift`: that of a random walk after 1 s. It grows along a trajectory, and is nothing in a single state.
+    - `deviation`: The standard deviation of an error drawn for every reading.
+    - `bias`: The standard deviation of a constant error, drawn once per key.
+    - `drift`: The standard deviation of a random walk after 1 s. It grows along a trajectory, and is zero in a single state.
 
-    Axes and quaternions stay of length one; there the numbers are angles in rad.
+    Axes and quaternions keep unit length; for them the numbers are angles in rad.
 
     >>> encoder = rbd.sensors.JointPosition("angle", "swing", noise=rbd.sensors.Noise(deviation=0.01, bias=0.1))
     >>> model = rbd.attach(rbd.load("pendulum"), encoder)
@@ -45,14 +45,14 @@ class Noise(eqx.Module):
 
 
 class Sensor(Attached):
-    """Something that is measured, under a name.
+    """A named measurement.
 
-    - `noise`: its errors: a `Noise`, or the standard deviation of each reading.
-    - `delay`: how much later than it happens a motion is seen, in s; along trajectories alone (`rbd.sense_along`).
-    - `cutoff`: what is beyond `±cutoff` is read as that.
+    - `noise`: The errors: a `Noise`, or the standard deviation of each reading.
+    - `delay`: The delay of the readings, in s; it applies only along trajectories (`rbd.sense_along`).
+    - `cutoff`: Readings are clipped to `±cutoff`.
 
-    A family of your own says how many numbers a reading has, `size`, and implements `read`. If it is made like the one that it
-    inherits from, it says that too, `__init__ = Sensor.__init__`: type checkers would otherwise take its fields for arguments.
+    A custom sensor type sets `size`, the number of entries of a reading, and implements `read`. If it has the same constructor
+    as its base class, write `__init__ = Sensor.__init__`: type checkers would otherwise treat its fields as arguments.
 
     >>> class Power(rbd.sensors.Sensor):
     ...     __init__ = rbd.sensors.Sensor.__init__
@@ -82,10 +82,10 @@ class Sensor(Attached):
         def frames(self):
             return no_frames()
 
-    #: How many numbers a reading has.
+    #: The number of entries of a reading.
     size: ClassVar[int] = 1
 
-    #: Whether a reading is a vector of length one: an axis or a quaternion, which is read in full.
+    #: True if a reading is a unit vector: an axis or a quaternion.
     unit: ClassVar[bool] = False
 
     def __init__(self, name: str, *, noise: Any = None, delay: Any = None, cutoff: Any = None):
@@ -101,13 +101,13 @@ class Sensor(Attached):
     @classmethod
     @abc.abstractmethod
     def read(cls, sensors: Sequence[Any], sensing: Sensing) -> Float[Array, "k size"]:
-        """What sensors of this family read, without errors: a row for each of them."""
+        """Returns the readings of sensors of this type without errors: one row per sensor."""
 
 
 class JointSensor(Sensor):
-    """A sensor in a joint. It goes where the joint is locked.
+    """A sensor at a joint. It is removed when the joint is locked.
 
-    - `joint`: by name.
+    - `joint`: The name of the joint.
 
     >>> print(issubclass(rbd.sensors.JointPosition, rbd.sensors.JointSensor), rbd.sensors.JointPosition("angle", "elbow").joints)
     True ('elbow',)
@@ -133,7 +133,7 @@ class JointSensor(Sensor):
 class BodySensor(Sensor):
     """A sensor of a body and all that it carries.
 
-    - `body`: by name, or "world".
+    - `body`: The name of the body, or "world".
     """
 
     body: str = eqx.field(static=True)

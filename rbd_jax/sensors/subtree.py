@@ -1,4 +1,4 @@
-"""What a body and all that it carries do together."""
+"""Sensors of a body and all that it carries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sensor import BodySensor
 
 
 class SubtreeSensor(BodySensor):
-    """A sensor of the bodies from one on, away from the world. That of the world has all bodies."""
+    """A sensor of a body and its descendants. For the world it includes all bodies."""
 
     __init__ = BodySensor.__init__
 
@@ -38,7 +38,7 @@ class SubtreeSensor(BodySensor):
 
     @staticmethod
     def members(sensors: Sequence[SubtreeSensor], model: Model) -> np.ndarray:
-        """Which bodies each of them has: (k, nb)."""
+        """Returns the bodies of each sensor: (k, nb)."""
         above = np.eye(model.nb, dtype=bool)
         for body, parent in enumerate(model.topology.parents):
             if parent >= 0:
@@ -49,7 +49,7 @@ class SubtreeSensor(BodySensor):
 
 
 class SubtreeCenterOfMass(SubtreeSensor):
-    """The centre of mass, in the world; of what has no mass the origin of the body.
+    """The center of mass, in the world; for zero mass the origin of the body.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.SubtreeCenterOfMass("all", "upper"))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["all"])
@@ -65,7 +65,7 @@ class SubtreeCenterOfMass(SubtreeSensor):
 
 
 class SubtreeLinearVelocity(SubtreeSensor):
-    """The velocity of the centre of mass, in the world's axes; zero for what has no mass.
+    """The velocity of the center of mass, in the world's axes; zero for zero mass.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.SubtreeLinearVelocity("all", "upper"))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0])))["all"])
@@ -82,7 +82,7 @@ class SubtreeLinearVelocity(SubtreeSensor):
 
 
 class SubtreeAngularMomentum(SubtreeSensor):
-    """The angular momentum about the centre of mass, in the world's axes.
+    """The angular momentum about the center of mass, in the world's axes.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.SubtreeAngularMomentum("all", "upper"))
     >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0])))["all"])
@@ -104,7 +104,7 @@ def _members(sensors, sensing):
 
 
 def _center(sensors, sensing):
-    """Centres of mass about the origin of `sensing.masses`."""
+    """Returns the centers of mass about the origin of `sensing.masses`."""
     masses, members = sensing.masses, _members(sensors, sensing)
     mass = matvec(members, masses.mass)
     known = mass > 0

@@ -1,4 +1,4 @@
-"""What presses on a zone of a body."""
+"""The contact force on a zone of a body."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .places import Place, PlacedSensor
 
 
 class Touch(PlacedSensor):
-    """How hard others press on a zone of a body: the normal forces, added, of the body's contacts that push into the zone.
+    """The sum of the normal forces of the body's contacts that act into a zone.
 
-    - `place`: the name of the site where the zone is, or another frame.
-    - `zone`: its geometry, an `rbd.shapes.Sphere`, `Box` and so on.
+    - `place`: The name of the site of the zone, or another frame.
+    - `zone`: The geometry of the zone, an `rbd.shapes.Sphere`, `Box` and so on.
 
-    A contact counts where the line of its force, from its position on, meets the zone, as MuJoCo has it. Without a contact law
-    nothing presses.
+    A contact counts if the line of its force, from its position on, meets the zone, as in MuJoCo. Without a contact model the
+    reading is zero.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -42,7 +42,7 @@ class Touch(PlacedSensor):
 
     @property
     def cuts(self):
-        """Its body stays apart, since it has contacts of its own."""
+        """Its body stays separate when welds are fused, because the body has its own contacts."""
         return self.places
 
     @classmethod
@@ -56,7 +56,7 @@ class Touch(PlacedSensor):
         for row, (sensor, body) in enumerate(zip(sensors, sensing.bodies(sensors))):
             index = -1 if body == "world" else model.topology.body_index(body)
             first, second = (of_pairs(found, jnp.asarray(ends[:, k] == index)) for k in (0, 1))
-            # From the first shape into the second, and so out of the zone if that is on the second.
+            # The direction is from the first shape into the second, and so out of the zone if the zone is on the second.
             towards = jnp.where(second, -1, 1).astype(found.distance.dtype)[:, None] * found.normal
             start = vecmat(found.position - frames.position[row][None], frames.rotation[row][None])
             along = vecmat(towards, frames.rotation[row][None])

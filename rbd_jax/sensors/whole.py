@@ -1,4 +1,4 @@
-"""What is measured of the whole model, and the time."""
+"""Sensors of the complete model, and of the time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .sensor import Sensor
 
 
 class WholeSensor(Sensor):
-    """A sensor that is nowhere in particular."""
+    """A sensor without a place."""
 
     __init__ = Sensor.__init__
 

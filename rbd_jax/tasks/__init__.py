@@ -1,31 +1,31 @@
-"""Tasks of reinforcement learning and of control: what is to be learned, on this library's own simulation.
+"""Tasks for reinforcement learning and control, simulated by this library.
 
-- `load`: one of the bundled tasks by its name
-- `NAMES`: the names that it knows
-- `TaskState`: an episode after some steps
-- `Situation`: a moment of an episode, as a task sees it
+- `load`: load a bundled task by name
+- `NAMES`: the names of the bundled tasks
+- `TaskState`: the state of an episode
+- `Situation`: the quantities that a task computes rewards and observations from
 
-Bundled, each a function of the options of `Task` that gives one:
+Bundled tasks, each a function that takes the options of `Task`:
 
-- `cartpole`: a pole on a cart is swung up and held
-- `acrobot`: a double pendulum with one motor is swung up and held
-- `reacher`: an arm in a plane reaches for a target
-- `arm_reach`: an arm with seven joints does
-- `quadruped_stand`: a robot with four legs stands up
-- `quadruped_trot`: it trots as fast as it is told
-- `hopper`: a leg hops forward
+- `cartpole`: swing up a pole on a cart and balance it
+- `acrobot`: swing up a double pendulum with one motor and balance it
+- `reacher`: reach a target with an arm in a plane
+- `arm_reach`: reach a target with an arm with seven joints
+- `quadruped_stand`: stand up with a quadruped
+- `quadruped_trot`: trot with a quadruped at a commanded velocity
+- `hopper`: hop forward on one leg
 
-Domain randomization, the numbers of a model drawn anew for every episode:
+Domain randomization, model parameters drawn for every episode:
 
-- `scaled`: numbers times factors
-- `shifted`: numbers with something added
-- `drawn`: numbers in place of others
-- `scaled_masses`: bodies heavier or lighter
-- `scaled_actuators`: motors stronger or weaker
-- `scaled_contact_friction`: a floor more or less slippery
-- `shifted_centers_of_mass`: mass that is elsewhere
-- `shifted_placements`: joints that are elsewhere
-- `Randomization`: what these inherit from
+- `scaled`: multiplies parameters by random factors
+- `shifted`: adds random offsets to parameters
+- `drawn`: replaces parameters by random values
+- `scaled_masses`: scales masses and moments of inertia
+- `scaled_actuators`: scales the strength of actuators
+- `scaled_contact_friction`: scales contact friction
+- `shifted_centers_of_mass`: shifts centers of mass
+- `shifted_placements`: shifts joint frames
+- `Randomization`: base class of randomizations
 
 For other libraries:
 
@@ -90,7 +90,7 @@ _BUNDLED = {
 }
 
 NAMES = tuple(_BUNDLED)
-"""The names of the bundled tasks, which `load` knows.
+"""The names of the bundled tasks, for `load`.
 
 >>> print(rbd.tasks.NAMES)
 ('cartpole', 'acrobot', 'reacher', 'arm_reach', 'quadruped_stand', 'quadruped_trot', 'hopper')
@@ -98,13 +98,12 @@ NAMES = tuple(_BUNDLED)
 
 
 def load(name: str, **options: Any) -> _Task:
-    """A bundled task by its name.
+    """Returns a bundled task by name.
 
-    **Arguments**
-
-    - `name`: one of `rbd.tasks.NAMES`.
-    - `options`: those of `rbd.Task`, in place of its own: `model`, `dt`, `substeps`, `scheme`, `episode_length`, `randomization`;
-      and what its class has beside.
+    Args:
+      name: One of `rbd.tasks.NAMES`.
+      options: Options of `rbd.Task` that replace the task's defaults: `model`, `dt`, `substeps`, `scheme`, `episode_length`,
+        `randomization`, and the additional fields of the task's class.
 
     >>> task = rbd.tasks.load("cartpole", episode_length=100)
     >>> task.observation_size, task.action_size
@@ -115,7 +114,7 @@ def load(name: str, **options: Any) -> _Task:
     return _BUNDLED[name](**options)
 
 
-#: What is at the top of the library, `rbd_jax`, and was here as well.
+#: Names that moved to the top of the library, `rbd_jax`.
 __getattr__ = at_the_top(
     __name__,
     {

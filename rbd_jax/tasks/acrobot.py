@@ -1,4 +1,4 @@
-"""The acrobot: a double pendulum with a motor at the elbow alone, to be swung up."""
+"""The acrobot: a double pendulum with a motor only at the elbow, to be swung up."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .task import Task
 
 
 class Acrobot(Task):
-    """Two rods swing up from hanging, driven at the elbow alone, and stay up.
+    """Two rods swing up from hanging, driven only at the elbow, and stay up.
 
-    Seen are cosines and sines of the angles of both rods against the vertical, and their rates: six numbers. An action is the
-    torque at the elbow, of up to 20 Nm.
+    The observation has the cosines and sines of the angles of both rods to the vertical, and their rates: six numbers. The
+    action is the torque at the elbow, at most 20 Nm.
     """
 
     def begin(self, model, key):
@@ -28,7 +28,7 @@ class Acrobot(Task):
         return jnp.concatenate([jnp.cos(angles), jnp.sin(angles), 0.2 * now.v])
 
     def reward(self, before, action, now):
-        height = -jnp.sum(jnp.cos(self._angles(now)))  # of the tip above the shoulder, in lengths of a rod
+        height = -jnp.sum(jnp.cos(self._angles(now)))  # height of the tip above the shoulder, in rod lengths
         near = jnp.exp(-2.0 * (2.0 - height))
         return {
             "height": 0.25 * (2.0 + height),
@@ -38,13 +38,13 @@ class Acrobot(Task):
         }
 
     def _angles(self, now):
-        """Of both rods, from hanging."""
+        """Returns the angles of both rods, from hanging."""
         shoulder, elbow = now.q
         return jnp.stack([shoulder, shoulder + elbow])
 
 
 def acrobot(**options: Any) -> Acrobot:
-    """The swing-up of `rbd.load("acrobot")`: 250 steps of 0.04 s.
+    """Returns the swing-up task of `rbd.load("acrobot")`: 250 steps of 0.04 s.
 
     >>> task = rbd.tasks.acrobot()
     >>> print(task.observation_size, task.action_size, task.dt)

@@ -1,4 +1,4 @@
-"""A task for whoever trains with Brax: an environment with what Brax's wrappers and its training code ask for."""
+"""Tasks as Brax environments, with the interface that Brax's wrappers and training code require."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .task import Task
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BraxState:
-    """What Brax calls the state of an environment: its wrappers put more into `metrics` and `info`, which are their own.
+    """The state of a Brax environment; Brax's wrappers add their own entries to `metrics` and `info`.
 
-    - `pipeline_state`: the `TaskState`.
-    - `done`: whether the episode has ended for good, as a number. Its length is looked after by Brax.
+    - `pipeline_state`: The `TaskState`.
+    - `done`: 1 if the episode has terminated, else 0. Brax handles the episode length.
     """
 
     pipeline_state: Any
@@ -33,15 +33,15 @@ class BraxState:
     info: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def replace(self, **changes: Any) -> BraxState:
-        """The same with other fields."""
+        """Returns the state with other fields."""
         return dataclasses.replace(self, **changes)
 
 
 class BraxEnv:
     """A task with the interface of `brax.envs.Env`.
 
-    - `sys`: the model. Brax's domain randomization puts models with batched leaves there.
-    - `task`: with that model.
+    - `sys`: The model. Brax's domain randomization assigns models with batched leaves to it.
+    - `task`: The task with that model.
     """
 
     def __init__(self, task: Task):
@@ -90,12 +90,12 @@ class BraxEnv:
 
 
 def to_brax(task: Task) -> BraxEnv:
-    """A task as an environment for `brax.training`: `reset(rng)`, `step(state, action)` and the sizes.
+    """Returns a task as an environment for `brax.training`: `reset(rng)`, `step(state, action)` and the sizes.
 
-    Brax wraps it as its own: batches, episodes of the length that its `train` is told, the same beginning again after each; give
-    it the task's `episode_length`. Domain randomization of Brax's kind, `(sys, rng) -> (sys, in_axes)`, gets the model; a task's
-    own `randomization` draws once for each sample. It is made, and runs, where Brax is not installed; where it
-    is, import it before.
+    Brax wraps it like its own environments: batches, episodes of the length passed to its `train`, and the same initial state
+    after each episode. Pass the task's `episode_length` to `train`. Domain randomization of Brax,
+    `(sys, rng) -> (sys, in_axes)`, receives the model; a task's own `randomization` draws once per sample. The environment
+    also works without Brax. With Brax, import Brax before this call.
 
     >>> env = rbd.tasks.to_brax(rbd.tasks.load("cartpole"))
     >>> state = env.step(env.reset(jax.random.key(0)), jnp.array([0.5]))
@@ -103,14 +103,14 @@ def to_brax(task: Task) -> BraxEnv:
     ((5,), 5, 1)
     """
     instance("to_brax", "task", task, Task, "a Task, as rbd.tasks.load gives one")
-    # Some of its algorithms ask whether it is one of Brax's, to choose the wrappers. It takes seconds to import.
+    # Some Brax algorithms check for its base class to choose the wrappers. Brax takes seconds to import.
     if (base := sys.modules.get("brax.envs.base")) is not None:
         base.Env.register(BraxEnv)
     return BraxEnv(task)
 
 
 def _plain(state: TaskState) -> TaskState:
-    """With the key as numbers: Brax's wrappers look at the shapes of all leaves."""
+    """Returns the state with the key as raw data, since Brax's wrappers read the shapes of all leaves."""
     return eqx.tree_at(lambda one: one.key, state, jax.random.key_data(state.key))
 
 

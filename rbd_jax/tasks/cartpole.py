@@ -1,4 +1,4 @@
-"""Cart and pole: swinging up from hanging, and balancing."""
+"""Cart-pole: swing up from hanging, and balance."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .task import Task
 class Cartpole(Task):
     """The cart swings its pole up from hanging, and holds it upright near the middle of the rail.
 
-    Seen are the place and the speed of the cart, cosine and sine of the pole's angle, and its rate: five numbers. An action is
-    the force on the cart, of up to 20 N. An episode ends where the cart leaves its rail.
+    The observation has the position and velocity of the cart, cosine and sine of the pole's angle, and its rate: five numbers.
+    The action is the force on the cart, at most 20 N. An episode terminates when the cart leaves its rail.
     """
 
     def begin(self, model: Any, key):
@@ -43,7 +43,7 @@ class Cartpole(Task):
 
 
 def cartpole(**options: Any) -> Cartpole:
-    """The swing-up of `rbd.load("cartpole")`: 250 steps of 0.04 s.
+    """Returns the swing-up task of `rbd.load("cartpole")`: 250 steps of 0.04 s.
 
     >>> task = rbd.tasks.cartpole(episode_length=100)
     >>> print(task.observation_size, task.action_size, task.dt)

@@ -1,4 +1,4 @@
-"""The ground of the bundled tasks: a surface that gives way a little, and rubs."""
+"""The ground of the bundled tasks: a compliant surface with friction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..model import Model, attach
 def on_ground(
     model: Model, shapes: Sequence[str], stiffness: float, damping: float, friction: float = 0.8
 ) -> Model:
-    """The model with contact between the shape `floor` and others.
+    """Returns the model with contact between the shape `floor` and other shapes.
 
-    The force is a spring and a damper, and its friction grows with the speed of sliding up to Coulomb's: all of it explicit, so
-    that a step is cheap and smooth in what it is differentiated by. Of the laws of contact it has the cheapest gradient.
+    The force is a spring and a damper. Friction grows with the sliding speed up to the Coulomb limit. The force is explicit,
+    so a step is cheap and smoothly differentiable. This contact model has the cheapest gradient.
     """
     return attach(
         model,
@@ -25,5 +25,5 @@ def on_ground(
     )
 
 
-#: Below this, in m/s, feet creep rather than slide. The slower, the shorter the steps that are stable.
+#: Below this speed, in m/s, feet creep rather than slide. A smaller value requires smaller steps for stability.
 SLIP_SPEED = 0.3

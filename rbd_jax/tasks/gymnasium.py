@@ -1,4 +1,4 @@
-"""A task for whoever trains on Gymnasium's vector environments: arrays of NumPy in and out, one compiled program in between."""
+"""Tasks as Gymnasium vector environments: NumPy arrays in and out, and one compiled program in between."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .situation import EpisodeKeys, TaskState
 from .task import Task
 
 
-#: What happens where an episode has ended: Gymnasium's names, in small letters.
+#: The behavior at the end of an episode: Gymnasium's names, in lower case.
 MODES = ("same_step", "next_step", "disabled")
 
 
 def to_gymnasium(task: Task, num_envs: int, seed: int | None = None, *, autoreset: str = "same_step") -> Any:
-    """A task as a `gymnasium.vector.VectorEnv` of so many samples. It needs Gymnasium, 1.0 or later.
+    """Returns a task as a `gymnasium.vector.VectorEnv`. It requires Gymnasium 1.1 or later.
 
-    **Arguments**
+    `infos` have the task's `metrics`. `env.task` is the task, and `env.state` the batched `rbd.tasks.TaskState`.
 
-    - `seed`: what the first `reset()` begins with if that is not given one; every sample has numbers of its own.
-    - `autoreset`: where an episode has ended, begin the next one in the `"same_step"`, with `infos["final_obs"]`; in the
-      `"next_step"`, whose action is not heard; or not at all, `"disabled"`: by `reset(options={"reset_mask": ended})`. The
-      metadata says which, and training code looks there.
-
-    `infos` have the task's `metrics`. The environment's own task is `env.task`, and where it is, a batched `rbd.tasks.TaskState`,
-    is `env.state`.
+    Args:
+      task: The task.
+      num_envs: The number of samples.
+      seed: The seed of the first `reset()` if that call has none; every sample gets its own random numbers.
+      autoreset: When an ended episode is reset: in the `"same_step"`, with `infos["final_obs"]`; in the `"next_step"`, which
+        ignores the action; or `"disabled"`, by `reset(options={"reset_mask": ended})`. The metadata contain the mode for
+        training code.
 
     >>> env = rbd.tasks.to_gymnasium(rbd.tasks.load("cartpole"), 4, seed=0)
     >>> seen, _ = env.reset()
@@ -57,12 +57,12 @@ _made: dict[Any, type] = {}
 
 
 def _vector_env(gymnasium: Any) -> type:
-    """The class, made where Gymnasium is there to inherit from."""
+    """Returns the environment class, which is created when Gymnasium is available as its base."""
     if gymnasium in _made:
         return _made[gymnasium]
 
     class TaskVectorEnv(gymnasium.vector.VectorEnv):
-        """A task, many times."""
+        """A batch of samples of a task."""
 
         def __init__(self, task: Task, num_envs: int, seed: int | None, autoreset: str):
             self.task, self.num_envs, self.mode = task, num_envs, autoreset
@@ -91,7 +91,7 @@ def _vector_env(gymnasium: Any) -> type:
             if mask is not None:
                 if self.state is None:
                     raise ValueError(
-                        "reset: reset_mask is for an environment that has been reset as a whole before"
+                        "reset: reset_mask is for an environment that has been completely reset before"
                     )
                 mask = self._checked(mask, "reset_mask", (self.num_envs,)).astype(bool)
                 fresh = _chosen(jnp.asarray(mask), fresh, self.state)
@@ -132,14 +132,14 @@ def _vector_env(gymnasium: Any) -> type:
 
 
 def _space(spaces: Any, seen: Any) -> Any:
-    """The space of one observation."""
+    """Returns the space of one observation."""
     if isinstance(seen, dict):
         return spaces.Dict({name: _space(spaces, one) for name, one in seen.items()})
     return spaces.Box(-np.inf, np.inf, seen.shape, np.dtype(seen.dtype))
 
 
 def _numpy(tree: Any) -> Any:
-    """Arrays that are the caller's own, to be written to as well."""
+    """Returns writable NumPy copies of the arrays."""
     return jax.tree.map(np.array, tree)
 
 
@@ -158,7 +158,7 @@ def _advance(task: Task, state: TaskState, action, mode: str) -> TaskState:
         return task.step_and_reset(state, action)
     if mode == "disabled":
         return task.step(state, action)
-    # The next step: what has ended begins anew, whatever the action.
+    # The step after the end of an episode resets it, whatever the action.
     anew = lambda: task.reset(EpisodeKeys(state.key).following)
     return lax.cond(state.done, anew, lambda: task.step(state, action))
 

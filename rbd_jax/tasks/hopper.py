@@ -17,10 +17,11 @@ from .task import Task
 
 
 class Hopper(Task):
-    """One leg hops forward, at one metre a second, and does not fall.
+    """One leg hops forward, at one meter per second, without falling.
 
-    Seen are height and pitch of the trunk, the three angles of the leg, the velocities of all of them, and of the trunk along x:
-    eleven numbers. Actions are the torques of the motors. An episode ends where the trunk is too low, or leans by 0.8 rad.
+    The observation has height and pitch of the trunk, the three angles of the leg, the velocities of all of them, and the
+    trunk's velocity along x: eleven numbers. Actions are the torques of the motors. An episode terminates when the trunk is
+    too low, or leans by more than 0.8 rad.
     """
 
     speed: float = eqx.field(kw_only=True, default=1.0)
@@ -47,7 +48,7 @@ class Hopper(Task):
 
 
 def hopper(**options: Any) -> Hopper:
-    """Hopping with `rbd.load("hopper")`: 500 steps of 0.02 s.
+    """Returns the hopping task of `rbd.load("hopper")`: 500 steps of 0.02 s.
 
     >>> task = rbd.tasks.hopper()
     >>> print(task.observation_size, task.action_size, task.dt)

@@ -1,4 +1,4 @@
-"""A robot with four legs: standing up, and trotting as it is told."""
+"""Quadruped tasks: standing up, and trotting at a commanded velocity."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ FEET = tuple(f"{leg}_foot" for leg in LEGS)
 
 
 class Quadruped(Task):
-    """What the tasks of the quadruped have in common. The root joint is free, and all others are hinges with a servo each.
+    """The common part of the quadruped tasks. The root joint is free, and all others are hinges with a servo each.
 
-    Seen are: up, and the velocity of the trunk, in its own axes (3 and 6), the angles of the joints as they differ from the
-    reference, and their rates (12 each), and the action before (12). An action is where the servos are to go.
+    The observation has the up direction and the velocity of the trunk, in its own axes (3 and 6), and the previous action
+    (12). It also has the joint angles relative to the reference, and their rates (12 each). The action sets the targets of
+    the servos.
 
-    - `reach`: how far that is, in rad.
+    - `reach`: The range of these targets, in rad.
     """
 
     reach: float = eqx.field(kw_only=True, default=0.5)
@@ -47,17 +48,17 @@ class Quadruped(Task):
         return jnp.concatenate([self.up(now), turning, joints, 0.1 * now.v[6:], now.memory["action"]])
 
     def up(self, now: Situation) -> Float[Array, "3"]:
-        """The world's z axis as the trunk sees it."""
+        """Returns the world's z axis in the axes of the trunk."""
         return now.motion.world_frames[0].rotation[2]
 
     def height(self, now: Situation) -> Float[Array, ""]:
-        """Of the trunk, above that in which the reference stands."""
+        """Returns the height of the trunk above the reference."""
         return now.q[2] - now.model.reference[2]
 
     def effort(
         self, before: Situation, action: Float[Array, "na"], now: Situation
     ) -> dict[str, Float[Array, ""]]:
-        """What every motion costs: actions that are large or jump, joints that are fast."""
+        """Returns the reward terms for effort: large or changing actions, and fast joints."""
         return {
             "steady": -0.02 * jnp.sum((action - before.memory["action"]) ** 2),
             "effort": -0.01 * jnp.sum(action**2),
@@ -66,10 +67,10 @@ class Quadruped(Task):
 
 
 class Stand(Quadruped):
-    """The quadruped stands up, wherever it lies, and then stands still.
+    """The quadruped stands up from any lying pose, and then stands still.
 
-    It begins lying on the ground, tilted by up to 0.5 rad, turned by any angle, its legs in any pose. An action is about where
-    the joints are, so that without one it stays limp.
+    An episode begins with the robot lying on the ground, tilted by up to 0.5 rad, at any yaw angle, with its legs in any pose.
+    An action is relative to the current joint angles, so a zero action leaves the robot limp.
     """
 
     def controls(self, now, action):
@@ -112,13 +113,13 @@ class Stand(Quadruped):
 
 
 class Trot(Quadruped):
-    """The quadruped trots as fast as it is told, which is drawn for every episode: forward, sideways and turning.
+    """The quadruped trots at a commanded velocity, forward, sideways and turning, which is drawn for every episode.
 
-    Seen are also that, and where in its cycle the trot is: 50 numbers. Legs across from each other swing together. An episode
-    ends where the trunk falls or tips over. An action is about the reference.
+    The observation also has the command and the phase of the gait cycle: 50 numbers. Diagonal legs swing together. An episode
+    terminates when the trunk falls or tips over. An action is relative to the reference.
 
-    - `least`, `most`: the bounds of the velocity, in m/s along x and y of the trunk, and rad/s.
-    - `period`, `lift`: of a cycle, in s, and how high feet are to be lifted, in m.
+    - `least`, `most`: The bounds of the commanded velocity, in m/s along x and y of the trunk, and rad/s.
+    - `period`, `lift`: The period of a cycle, in s, and the desired foot clearance, in m.
     """
 
     least: tuple[float, float, float] = eqx.field(kw_only=True, default=(0.3, -0.2, -0.4))
@@ -142,7 +143,7 @@ class Trot(Quadruped):
         return Controls(now.model.reference[7:] + self.reach * action)
 
     def phase(self, now: Situation) -> Float[Array, ""]:
-        """Where in its cycle the trot is, as an angle."""
+        """Returns the phase of the gait cycle, as an angle."""
         return now.memory["phase"] + 2 * np.pi * now.time / self.period
 
     def observe(self, now):
@@ -151,7 +152,7 @@ class Trot(Quadruped):
         return jnp.concatenate([super().observe(now), now.memory["command"], cycle])
 
     def reward(self, before, action, now):
-        # The velocity of the trunk along the level axes that turn with it.
+        # The velocity of the trunk along horizontal axes that turn with it.
         frame = now.motion.world_frames[0]
         forward = frame.rotation[:, 0]
         ahead = forward[:2] / jnp.sqrt(jnp.sum(forward[:2] ** 2) + 1e-6)
@@ -176,17 +177,17 @@ class Trot(Quadruped):
         return (self.up(now)[2] < 0.5) | (self.height(now) < -0.15)
 
 
-#: The radius of feet and knees, and how far they are apart.
+#: The radius of feet and knees, and the distance between them.
 FOOT, SHANK = 0.02, 0.21
 
 
 def _heights(model: Model, frames, bodies) -> Float[Array, "k"]:
-    """Of the origins of some bodies, above the world's."""
+    """Returns the heights of the origins of some bodies, in the world."""
     return jnp.stack([frames.position[model.body_index(body), 2] for body in bodies])
 
 
 def _floor(model: Model) -> Float[Array, ""]:
-    """How high the floor is."""
+    """Returns the height of the floor."""
     floor: Any = model.named("shape", "floor")
     return floor.placement.position[2].astype(model.dtype)
 
@@ -204,10 +205,10 @@ def _quaternion(yaw, pitch, roll) -> Float[Array, "4"]:
 
 
 def _robot(knees: bool) -> Model:
-    """The bundled quadruped on the ground: with its feet, or with trunk and knees as well."""
+    """Returns the bundled quadruped on the ground, with contact at the feet, or at trunk and knees as well."""
     model, touching = load("quadruped"), list(FEET)
     if knees:
-        # From knee to foot, round at both ends: one law of contact for both.
+        # A capsule from knee to foot, so that one contact element serves both.
         shank = Capsule(FOOT, SHANK / 2)
         middle = Transform.from_position(jnp.array([0.0, 0.0, -SHANK / 2]))
         model = attach(
@@ -219,7 +220,7 @@ def _robot(knees: bool) -> Model:
 
 
 def quadruped_stand(**options: Any) -> Stand:
-    """Standing up with `rbd.load("quadruped")`: 150 steps of 0.02 s.
+    """Returns the stand-up task of `rbd.load("quadruped")`: 150 steps of 0.02 s.
 
     >>> task = rbd.tasks.quadruped_stand()
     >>> print(task.observation_size, task.action_size, task.dt)
@@ -231,7 +232,7 @@ def quadruped_stand(**options: Any) -> Stand:
 
 
 def quadruped_trot(**options: Any) -> Trot:
-    """Trotting with `rbd.load("quadruped")`: 500 steps of 0.02 s.
+    """Returns the trotting task of `rbd.load("quadruped")`: 500 steps of 0.02 s.
 
     >>> task = rbd.tasks.quadruped_trot()
     >>> print(task.observation_size, task.action_size, task.dt)

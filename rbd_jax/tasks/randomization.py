@@ -1,4 +1,4 @@
-"""Domain randomization: the numbers of a model, drawn anew for every episode."""
+"""Domain randomization: model parameters drawn for every episode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..spatial.transform import Transform
 
 
 class Randomization(eqx.Module):
-    """A rule that draws numbers of a model: `(key, model) -> model`, with the same structure and the same shapes.
+    """A rule that draws parameters of a model: `(key, model) -> model`, with the same structure and the same shapes.
 
     >>> import equinox
     >>> class OtherPlanet(rbd.tasks.Randomization):
@@ -38,11 +38,11 @@ class Randomization(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, model: Simulated) -> Simulated:
-        """The model with other numbers."""
+        """Returns the model with other parameters."""
 
 
 class ByFunction(Randomization):
-    """One given as a function, `(key, model) -> model`."""
+    """A randomization given as a function, `(key, model) -> model`."""
 
     function: Callable = eqx.field(static=True)
 
@@ -51,27 +51,27 @@ class ByFunction(Randomization):
 
 
 class OnTree(Randomization):
-    """One that changes the model whose bodies move, also where that moves in a few variables (`rbd.ReducedModel`)."""
+    """A randomization of the underlying tree model, also for a `rbd.ReducedModel`."""
 
     @abc.abstractmethod
     def drawn(self, key: PRNGKeyArray, model: Model) -> Model:
-        """The model with other numbers."""
+        """Returns the model with other parameters."""
 
     def __call__(self, key, model):
         tree = self.drawn(key, tree_of(model))
         return tree if isinstance(model, Model) else eqx.tree_at(lambda reduced: reduced.model, model, tree)
 
 
-# Numbers by their place in the model.
+# Parameters by their path in the model.
 
 
 class Varied(OnTree):
-    """Numbers of a model, uniform between two bounds. See `scaled`, `shifted` and `drawn`, which make these.
+    """Parameters of a model, uniform between two bounds. `scaled`, `shifted` and `drawn` create it.
 
-    - `places`: where they are.
-    - `of`: patterns of the names of the bodies, joints or attached things that they belong to.
-    - `how`: what is done with what is drawn.
-    - `together`: whether one number is drawn for all.
+    - `places`: The paths of the parameters.
+    - `of`: Patterns of the names of the bodies, joints or attachments that they belong to.
+    - `how`: How the drawn value changes the parameter.
+    - `together`: If True, one value is drawn for all.
     """
 
     places: tuple[str, ...] = eqx.field(static=True)
@@ -111,7 +111,7 @@ class Varied(OnTree):
         return model
 
     def _changed(self, found: _Found, leaf, rows: list[int] | int, numbers):
-        """A leaf with what was drawn for it; `rows`: for which of its rows each number is, or the one that is for all of it."""
+        """Returns a leaf with the drawn values; `rows` are the rows of the leaf, or the index of the value for all of it."""
         place, extra = found.place, numbers.shape[1:]
         own = leaf.shape if isinstance(rows, int) else leaf.shape[1:]
         if extra and extra != own:
@@ -131,17 +131,18 @@ class Varied(OnTree):
 
 
 def scaled(leaf, low, high, *, of="*", together: bool = False) -> Varied:
-    """Numbers of a model multiplied by factors that are uniform between `low` and `high`.
+    """Returns a randomization that multiplies parameters by uniform random factors.
 
-    **Arguments**
-
-    - `leaf`: where they are, by the names of the fields of a `Model`: `"damping"`, `"gravity"`, `"inertias.mass"`; for what is
-      attached by its role, `"actuators.gain"`, `"shapes.contact"`, `"forces.friction"`, `"sites.placement.position"`. A field
-      with fields of its own stands for all of their numbers: `"inertias"` are masses and moments, scaled alike. Several names get
-      the same factors: `["actuators.gain", "actuators.bias"]` are the gains of servos.
-    - `of`: patterns as of a shell, `"*_thigh"`, of the names of those that they belong to: bodies, joints, or what is attached,
-      which also goes by the bodies, joints and shapes that it is on. Each gets a factor of its own.
-    - `together`: one factor for all of them.
+    Args:
+      leaf: The path of the parameters by the field names of a `Model`: `"damping"`, `"gravity"`, `"inertias.mass"`; for
+        attachments by their role, `"actuators.gain"`, `"shapes.contact"`, `"forces.friction"`, `"sites.placement.position"`. A
+        field with fields of its own stands for all of them: `"inertias"` scales masses and moments alike. A list of paths
+        gets the same factors: `["actuators.gain", "actuators.bias"]` are the gains of servos.
+      low: The lower bound of the factors.
+      high: The upper bound of the factors.
+      of: Shell-style patterns, such as `"*_thigh"`, of the names of the owners: bodies, joints, or attachments. An attachment
+        also matches by the bodies, joints and shapes that it is on. Each owner gets its own factor.
+      together: If True, all owners get the same factor.
 
     >>> task = rbd.tasks.load("cartpole", randomization=rbd.tasks.scaled("inertias", 0.5, 2.0, of="pole"))
     >>> state = task.reset(jax.random.key(0))
@@ -152,7 +153,7 @@ def scaled(leaf, low, high, *, of="*", together: bool = False) -> Varied:
 
 
 def shifted(leaf, low, high, *, of="*", together: bool = False) -> Varied:
-    """The same with what is drawn added. Bounds may be arrays, as of what they are for.
+    """Returns a randomization that adds uniform random offsets. Bounds may be arrays of the shape of the parameter.
 
     >>> draw = rbd.tasks.shifted("gravity", [-0.5, -0.5, 0.0], [0.5, 0.5, 0.0])  # a floor that is not level
     >>> print(draw(jax.random.key(1), rbd.load("cartpole")).gravity)
@@ -162,7 +163,7 @@ def shifted(leaf, low, high, *, of="*", together: bool = False) -> Varied:
 
 
 def drawn(leaf, low, high, *, of="*", together: bool = False) -> Varied:
-    """The same with what is drawn in place of what was there.
+    """Returns a randomization that replaces parameters by uniform random values.
 
     >>> draw = rbd.tasks.drawn("damping", 0.0, 0.1, of="hinge")
     >>> print(draw(jax.random.key(0), rbd.load("cartpole")).damping)
@@ -171,11 +172,11 @@ def drawn(leaf, low, high, *, of="*", together: bool = False) -> Varied:
     return Varied("drawn", leaf, low, high, of, "value", together)
 
 
-# What is asked for most.
+# Common randomizations.
 
 
 def scaled_masses(low, high, *, bodies="*", together: bool = False) -> Varied:
-    """Bodies heavier or lighter: mass and moments of each multiplied by a factor, its shape being what it was.
+    """Returns a randomization that multiplies mass and moments of each body by a factor.
 
     >>> draw = rbd.tasks.scaled_masses(0.8, 1.2, bodies=["*_thigh", "*_calf"])
     >>> print(draw(jax.random.key(0), rbd.load("quadruped")).inertias.mass[:4])
@@ -186,7 +187,7 @@ def scaled_masses(low, high, *, bodies="*", together: bool = False) -> Varied:
 
 
 def scaled_actuators(low, high, *, actuators="*", together: bool = False) -> Varied:
-    """Motors stronger or weaker, and servos stiffer or softer: gain and bias of each multiplied by a factor.
+    """Returns a randomization that multiplies gain and bias of each actuator by a factor.
 
     >>> draw = rbd.tasks.scaled_actuators(0.9, 1.1)
     >>> print(f"{draw(jax.random.key(0), rbd.load('quadruped')).actuators[0].gain.value:.1f}")  # was 80
@@ -199,7 +200,7 @@ def scaled_actuators(low, high, *, actuators="*", together: bool = False) -> Var
 
 
 class ShiftedCentersOfMass(OnTree):
-    """See `shifted_centers_of_mass`."""
+    """The result of `shifted_centers_of_mass`."""
 
     distance: Float[Array, "..."]
     bodies: tuple[str, ...] = eqx.field(static=True)
@@ -207,7 +208,7 @@ class ShiftedCentersOfMass(OnTree):
     def drawn(self, key, model):
         if model.is_planar:
             raise ValueError(
-                f"shifted_centers_of_mass: model {model.name!r} is planar; take the one that it was made of"
+                f"shifted_centers_of_mass: model {model.name!r} is planar; take the model from which it was made"
             )
         rows, old = _matching("body", model.body_names, self.bodies, model.name), model.inertias
         shares = jax.random.uniform(key, (len(rows), 3), model.dtype, -1, 1)
@@ -217,9 +218,9 @@ class ShiftedCentersOfMass(OnTree):
 
 
 def shifted_centers_of_mass(distance, *, bodies="*") -> ShiftedCentersOfMass:
-    """Centres of mass moved by up to `distance` along each axis of their bodies. These stay as heavy, and as hard to turn.
+    """Returns a randomization that shifts centers of mass by up to `distance` along each axis of their bodies.
 
-    `distance` is one number, or one for each axis.
+    Masses and central moments of inertia do not change. `distance` is one number, or one per axis.
 
     >>> draw = rbd.tasks.shifted_centers_of_mass(0.02, bodies="trunk")
     >>> print(draw(jax.random.key(0), rbd.load("quadruped")).inertias.com[0])
@@ -231,7 +232,7 @@ def shifted_centers_of_mass(distance, *, bodies="*") -> ShiftedCentersOfMass:
 
 
 class ShiftedPlacements(OnTree):
-    """See `shifted_placements`."""
+    """The result of `shifted_placements`."""
 
     distance: Float[Array, ""]
     angle: Float[Array, ""]
@@ -240,7 +241,7 @@ class ShiftedPlacements(OnTree):
     def drawn(self, key, model):
         if model.is_planar:
             raise ValueError(
-                f"shifted_placements: model {model.name!r} is planar; take the one that it was made of"
+                f"shifted_placements: model {model.name!r} is planar; take the model from which it was made"
             )
         rows, old = _matching("body", model.body_names, self.bodies, model.name), model.placements
         shares = jax.random.uniform(key, (2, len(rows), 3), model.dtype, -1, 1)
@@ -252,8 +253,7 @@ class ShiftedPlacements(OnTree):
 
 
 def shifted_placements(distance=0.0, angle=0.0, *, bodies="*") -> ShiftedPlacements:
-    """Joint frames that are not quite where they should be: moved by up to `distance` along, and turned by up to `angle` about,
-    each of their axes.
+    """Returns a randomization of joint frames: shifts by up to `distance` and turns by up to `angle` (rad) per axis.
 
     >>> draw = rbd.tasks.shifted_placements(0.002, 0.01, bodies="link*")
     >>> arm = rbd.load("arm7")
@@ -266,7 +266,7 @@ def shifted_placements(distance=0.0, angle=0.0, *, bodies="*") -> ShiftedPlaceme
 
 
 class ScaledContactFriction(OnTree):
-    """See `scaled_contact_friction`."""
+    """The result of `scaled_contact_friction`."""
 
     low: Float[Array, ""]
     high: Float[Array, ""]
@@ -282,7 +282,7 @@ class ScaledContactFriction(OnTree):
         shapes: Any = model.attached
         scaled = [_rubbing(shapes[i].contact, factor) for i in chosen]
         model = eqx.tree_at(lambda m: [m.attached[i].contact for i in chosen], model, scaled)
-        # Elements of contact have a friction of their own, between their two shapes.
+        # Contact elements have their own friction, between their two shapes.
         labels = {known[i] for i in _matching("shape", known, self.shapes, model.name)}
         rubbing = [
             i
@@ -299,13 +299,13 @@ class ScaledContactFriction(OnTree):
 
 
 def _rubbing(contact: Float[Array, "13"], factor: Float[Array, ""]) -> Float[Array, "13"]:
-    """The numbers of a shape's contact with other friction."""
+    """Returns the contact parameters of a shape with scaled friction."""
     friction = np.isin(np.arange(len(contact)), (2, 3, 4))
     return jnp.where(friction, contact * factor.astype(contact.dtype), contact)
 
 
 def scaled_contact_friction(low, high, *, shapes="*") -> ScaledContactFriction:
-    """A floor that is more or less slippery: the friction of shapes, and of elements of contact between them, times one factor.
+    """Returns a randomization that multiplies the friction of shapes and of contact elements between them by one factor.
 
     >>> draw = rbd.tasks.scaled_contact_friction(0.5, 1.5)
     >>> print(draw(jax.random.key(0), rbd.load("quadruped")).named("shape", "floor").friction)
@@ -316,7 +316,7 @@ def scaled_contact_friction(low, high, *, shapes="*") -> ScaledContactFriction:
 
 
 def bounds(owner: str, low, high, **limits) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-    """Two bounds of one shape, the lower one first."""
+    """Returns two bounds of the same shape, the lower bound first."""
     shape = np.broadcast_shapes(np.shape(low), np.shape(high))
     low, high = (
         number(
@@ -332,11 +332,11 @@ def bounds(owner: str, low, high, **limits) -> tuple[Float[Array, "*n"], Float[A
 
 
 class _Found(NamedTuple):
-    """Leaves of a model at one place.
+    """Leaves of a model at one path.
 
-    - `leaves`: a function that gives them, for `equinox.tree_at`.
-    - `rows`: for each of them, which of its rows the numbers are for, one after the other; or the number that is for all of it.
-    - `labels`: whom each number belongs to.
+    - `leaves`: A function that returns them, for `equinox.tree_at`.
+    - `rows`: For each leaf, the rows that the values are for, in order; or the index of the value for the complete leaf.
+    - `labels`: The owner of each value.
     """
 
     place: str
@@ -345,7 +345,7 @@ class _Found(NamedTuple):
     labels: list[str]
 
 
-#: What the rows of the fields of a model belong to.
+#: The owner of the rows of each field of a model.
 ROWS = {
     **dict.fromkeys(("placements", "inertias"), "body"),
     **dict.fromkeys(("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit"), "v"),
@@ -353,7 +353,7 @@ ROWS = {
     **dict.fromkeys(("mimic_multiplier", "mimic_offset"), "mimic"),
 }
 
-#: The fields of a model that have numbers, and what is attached by its role.
+#: The fields of a model that have parameters, and its attachments by role.
 FIELDS = (*ROWS, "gravity", "joints")
 ROLES = {
     name: name[:-1]
@@ -372,7 +372,7 @@ ROLES = {
 
 
 def _found(place: str, model: Model, of: tuple[str, ...]) -> _Found:
-    """The leaves of a model at a place, as far as they are of those that are named."""
+    """Returns the leaves of a model at a path, restricted to the named owners."""
     first, *path = place.split(".")
     if first in ROLES:
         return _attached(place, ROLES[first], path, model, of)
@@ -393,7 +393,7 @@ def _found(place: str, model: Model, of: tuple[str, ...]) -> _Found:
 
 
 def _owners(kind: str, model: Model) -> list[str]:
-    """The name of what each row belongs to."""
+    """Returns the owner's name of each row."""
     if kind == "body":
         return list(model.body_names)
     if kind == "mimic":
@@ -405,7 +405,7 @@ def _owners(kind: str, model: Model) -> list[str]:
 
 
 def _of_joints(place: str, path: list[str], model: Model, of: tuple[str, ...]) -> _Found:
-    """Parameters of joints, as their axes: those of the groups that have them."""
+    """Finds parameters of joints, such as their axes, in the joint groups that have them."""
     having = [k for k, group in enumerate(model.joints) if path and hasattr(group, path[0])]
     if not having:
         raise UnknownNameError(
@@ -431,7 +431,7 @@ def _of_joints(place: str, path: list[str], model: Model, of: tuple[str, ...]) -
 
 
 def _attached(place: str, role: str, path: list[str], model: Model, of: tuple[str, ...]) -> _Found:
-    """Numbers of what is attached in a role, of those things that have them."""
+    """Finds parameters of the attachments of a role, among those that have them."""
     things = [(i, one) for i, one in enumerate(model.attached) if one.role == role]
     if not path:
         raise ValueError(
@@ -462,7 +462,7 @@ def _attached(place: str, role: str, path: list[str], model: Model, of: tuple[st
 
 def _at(place: str, value: Any, path: list[str]) -> Any:
     for name in path:
-        if value is None:  # as an actuator without a bias
+        if value is None:  # for example an actuator without a bias
             return None
         if name not in getattr(value, "__dataclass_fields__", {}):
             fields = getattr(value, "__dataclass_fields__", {})
@@ -474,14 +474,14 @@ def _at(place: str, value: Any, path: list[str]) -> Any:
 
 
 def _spread(numbers: Float[Array, "k *n"], rows: list[int], count: int) -> Float[Array, "count *n"]:
-    """Numbers of some rows as an array of all of them, zero elsewhere. By a gather: scatters are slow in loops."""
+    """Expands values of some rows to all rows, zero elsewhere. It uses a gather, because scatters are slow in loops."""
     place = np.full(count, -1)
     place[rows] = np.arange(len(rows))
     return gather_or_zero(numbers, place)
 
 
 def _with_rows(old: Any, rows: list[int], new: Any) -> Any:
-    """Some rows of the new arrays, and the others of the old ones."""
+    """Returns the old arrays with some rows replaced by the new ones."""
 
     def leaf(old, new):
         chosen = np.isin(np.arange(len(old)), rows).reshape(-1, *(1,) * (old.ndim - 1))
@@ -491,7 +491,7 @@ def _with_rows(old: Any, rows: list[int], new: Any) -> Any:
 
 
 def _matching(what: str, known: Sequence[str], patterns: tuple[str, ...], model: str) -> list[int]:
-    """Which of the known names match one of the patterns; every pattern has to match some."""
+    """Returns the indices of known names that match a pattern; every pattern must match a name."""
     _refuse_idle(what, known, patterns, model)
     return [i for i, name in enumerate(known) if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
@@ -504,11 +504,11 @@ def _refuse_idle(what: str, known: Sequence[str], patterns: tuple[str, ...], mod
             )
 
 
-# How rules are put together.
+# Composition of rules.
 
 
 def randomizations(given: Any) -> tuple[Randomization, ...]:
-    """One or several, each an object or a function, in the order in which they are to be applied."""
+    """Returns a tuple of randomizations, in the order of application, from one or several objects or functions."""
     listed = given if isinstance(given, Sequence) else () if given is None else (given,)
     for index, one in enumerate(listed):
         if isinstance(one, type) or not callable(one):
@@ -523,7 +523,7 @@ def randomizations(given: Any) -> tuple[Randomization, ...]:
 
 
 def randomized(rules: tuple[Randomization, ...], key: PRNGKeyArray, model: Simulated) -> Any:
-    """The numbers that are drawn, in a PyTree like the model; None where they are those of the model itself."""
+    """Returns the drawn parameters as a PyTree like the model, with None for unchanged leaves."""
     if not rules:
         return jax.tree.map(lambda leaf: None, model)
     drawn = _apply(rules, key, model)
@@ -535,7 +535,7 @@ def randomized(rules: tuple[Randomization, ...], key: PRNGKeyArray, model: Simul
 
 
 def _apply(rules: tuple[Randomization, ...], key: PRNGKeyArray, model: Simulated) -> Simulated:
-    """The model under all rules, one after the other, each with a key of its own."""
+    """Returns the model after applying all rules in order, each with its own key."""
     for index, rule in enumerate(rules):
         new = rule(jax.random.fold_in(key, index), model)
         _refuse_other(f"randomization[{index}]", model, new)
@@ -544,12 +544,12 @@ def _apply(rules: tuple[Randomization, ...], key: PRNGKeyArray, model: Simulated
 
 
 def _refuse_other(owner: str, model: Simulated, new: Any) -> None:
-    """Where a rule returns anything but the model with other numbers."""
+    """Raises an error if a rule returns anything but the model with other parameters."""
     if jax.tree.structure(new) != jax.tree.structure(model):
         what = "a model of another structure" if isinstance(new, type(model)) else f"a {type(new).__name__}"
         raise ValueError(
-            f"Task: {owner} returned {what}; it returns the model that it is given with other numbers, by equinox.tree_at for "
-            "example. What changes the tree, or what is attached, makes a model of its own and so a task of its own"
+            f"Task: {owner} returned {what}; it must return the given model with other numbers, for example by "
+            "equinox.tree_at. A change of the tree or of the attachments requires another model, and so another task"
         )
     for (path, old), leaf in zip(jax.tree_util.tree_leaves_with_path(model), jax.tree.leaves(new)):
         before, after = (np.shape(old), old.dtype), (np.shape(leaf), jnp.result_type(leaf))
@@ -561,7 +561,7 @@ def _refuse_other(owner: str, model: Simulated, new: Any) -> None:
 
 
 def _untouched(rules: tuple[Randomization, ...], key: PRNGKeyArray, model: Simulated) -> list[bool]:
-    """Which leaves the rules hand on as they are. That is read off the program, so that it is the same wherever it is asked."""
+    """Returns which leaves the rules leave unchanged, as read from the traced program, so that the answer is always the same."""
     leaves, structure = jax.tree.flatten(model)
 
     def run(key, leaves):

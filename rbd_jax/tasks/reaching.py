@@ -1,4 +1,4 @@
-"""Reaching: the end of an arm is to be where a target is, which is drawn for every episode."""
+"""Reaching: the end of an arm moves to a target, which is drawn for every episode."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..simulate.state import State
 from .task import Task
 
 
-#: So near counts as there, in m.
+#: The distance that counts as reached, in m.
 NEAR = 0.05
 
 
 def closeness(offset: Float[Array, "k"]) -> dict[str, Float[Array, ""]]:
-    """How near a target is, in two terms: one that pulls from afar, and one that counts close by. Smooth, also at the target."""
+    """Returns two reward terms for the distance to a target, one for far and one for near; both are smooth at the target."""
     square = jnp.sum(offset**2)
     return {
         "distance": -(jnp.sqrt(square + 0.01**2) - 0.01),
@@ -29,10 +29,10 @@ def closeness(offset: Float[Array, "k"]) -> dict[str, Float[Array, ""]]:
 
 
 class Reacher(Task):
-    """The fingertip of an arm with two links in a plane goes to a target.
+    """The fingertip of an arm with two links in a plane moves to a target.
 
-    Seen are cosines and sines of both angles, the rates, the target, and how far it is from the fingertip along x and y: ten
-    numbers. An action is the torques at the joints, of up to 1 Nm.
+    The observation has the cosines and sines of both angles, the rates, the target, and the vector from the fingertip to it:
+    ten numbers. The action is the torques at the joints, at most 1 Nm.
     """
 
     def begin(self, model: Any, key):
@@ -51,7 +51,7 @@ class Reacher(Task):
         return closeness(self._offset(now)) | {"effort": -0.01 * jnp.sum(action**2)}
 
     def _offset(self, now):
-        """From the fingertip to the target."""
+        """Returns the vector from the fingertip to the target."""
         row = now.model.body_index("lower")
         tip = now.model.named("site", "fingertip").placement.position
         frame = now.motion.world_frames[row]
@@ -59,7 +59,7 @@ class Reacher(Task):
 
 
 def reacher(**options: Any) -> Reacher:
-    """Reaching with `rbd.load("reacher")`: 150 steps of 0.02 s.
+    """Returns the reaching task of `rbd.load("reacher")`: 150 steps of 0.02 s.
 
     >>> task = rbd.tasks.reacher()
     >>> print(task.observation_size, task.action_size, task.dt)
@@ -70,10 +70,10 @@ def reacher(**options: Any) -> Reacher:
 
 
 class ArmReach(Task):
-    """The tool of an arm with seven joints goes to a target in front of it.
+    """The tool of an arm with seven joints moves to a target in front of it.
 
-    Seen are the seven angles and rates, the target, and how far it is from the tool: 20 numbers. An action is the torques at the
-    joints, as shares of a third of what each can exert, beside those that hold the arm against gravity.
+    The observation has the seven angles and rates, the target, and the vector from the tool to it: 20 numbers. The action is
+    the torques at the joints, relative to a third of the effort limits, in addition to gravity compensation.
     """
 
     body: str = eqx.field(static=True, default="tool")
@@ -104,12 +104,12 @@ class ArmReach(Task):
         }
 
     def _offset(self, now):
-        """From the tool to the target."""
+        """Returns the vector from the tool to the target."""
         return now.memory - now.motion.world_frames[now.model.body_index(self.body)].position
 
 
 def arm_reach(**options: Any) -> ArmReach:
-    """Reaching with `rbd.load("arm7")`: 150 steps of 0.02 s.
+    """Returns the reaching task of `rbd.load("arm7")`: 150 steps of 0.02 s.
 
     >>> task = rbd.tasks.arm_reach()
     >>> print(task.observation_size, task.action_size, task.dt)

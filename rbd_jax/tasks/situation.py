@@ -1,4 +1,4 @@
-"""Where a task is: what its rewards, observations and ends are worked out from, and what an episode hands from step to step."""
+"""The state of an episode, and the quantities from which a task computes rewards, observations and terminations."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..simulate.state import State
 
 
 class TaskState(eqx.Module):
-    """An episode after some steps: what `Task.reset` begins and `Task.step` carries on.
+    """The state of an episode, created by `Task.reset` and advanced by `Task.step`.
 
-    - `state`: of the simulation.
-    - `observation`: what there is to decide the next action by: an array, or a dict of arrays.
-    - `reward`: of the step that led here.
-    - `terminated`: the step ended the episode by what happened in it. Nothing comes after: its value is zero.
-    - `truncated`: the episode ended because its time is over. It would have gone on: its value is that of `final_observation`.
-    - `final_observation`: what was observed at the end of the step. After `step_and_reset` that is another than `observation`
-      where the episode has ended, which then is the first of the next one.
-    - `steps`: made in this episode.
-    - `metrics`: the terms of the reward, if the task tells them.
-    - `memory`: what the task remembers within an episode, as a target or the action before.
-    - `code`: how the simulation of the step ended, see `rbd.Result`; 0 is well.
-    - `changes`: the numbers of the model that were drawn for this episode; None where they are those of the task's model.
-    - `key`: what was and is drawn in this episode and in those after it follows from this.
+    - `state`: The state of the simulation.
+    - `observation`: The observation for the next action: an array, or a dict of arrays.
+    - `reward`: The reward of the last step.
+    - `terminated`: True if the last step ended the episode by an event in it. The value of the end state is zero.
+    - `truncated`: True if the episode reached its time limit. The value of the end state is that of `final_observation`.
+    - `final_observation`: The observation at the end of the step. After `step_and_reset` it differs from `observation`
+      if the episode has ended; `observation` is then the first of the next episode.
+    - `steps`: The number of steps in this episode.
+    - `metrics`: The terms of the reward, if the task returns them.
+    - `memory`: The memory of the task within an episode, such as a target or the previous action.
+    - `code`: The result code of the simulation of the step, see `rbd.Result`; 0 is success.
+    - `changes`: The model parameters drawn for this episode; None for those of the task's model.
+    - `key`: The key that determines all random numbers in this episode and in later ones.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> episode = task.step(task.reset(jax.random.key(0)), jnp.zeros(1))
@@ -52,18 +52,18 @@ class TaskState(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "*batch"]:
-        """Whether the step ended the episode, in one way or the other."""
+        """True if the step ended the episode, by termination or truncation."""
         return self.terminated | self.truncated
 
 
 class Situation(Module):
-    """A moment of an episode, as a task sees it.
+    """The quantities of one moment of an episode.
 
-    - `model`: with the numbers of this episode; a `Model`, or a `ReducedModel` if the task has one.
-    - `state`: of the simulation; `q` and `v` are its.
-    - `time`: since the episode began.
-    - `memory`: what the task remembers.
-    - `key`: for what is drawn at this moment, as the noise of an observation.
+    - `model`: The model with the parameters of this episode; a `Model`, or a `ReducedModel` if the task has one.
+    - `state`: The state of the simulation; `q` and `v` are its fields.
+    - `time`: The time since the start of the episode.
+    - `memory`: The memory of the task.
+    - `key`: The key for random numbers at this moment, such as the noise of an observation.
 
     >>> state = rbd.State(jnp.array([0.1, 0.2]), jnp.zeros(2))
     >>> now = rbd.tasks.Situation(rbd.load("cartpole"), state, jnp.array(0.0), memory=None, key=jax.random.key(0))
@@ -103,16 +103,16 @@ class Situation(Module):
         return self._motion
 
     def with_memory(self, memory: Any) -> Situation:
-        """The same with another memory."""
+        """Returns the same moment with another memory."""
         return changed(self, memory=memory)
 
 
 class EpisodeKeys(eqx.Module):
-    """The keys that follow from that of an episode.
+    """The keys derived from the key of an episode.
 
-    - `model`, `start`: for the model of the episode, and for how it begins.
-    - `noise`: for its moments.
-    - `following`: that of the next episode.
+    - `model`, `start`: For the model of the episode, and for its initial state.
+    - `noise`: For the moments of the episode.
+    - `following`: The key of the next episode.
     """
 
     model: PRNGKeyArray
@@ -124,5 +124,5 @@ class EpisodeKeys(eqx.Module):
         self.model, self.start, self.noise, self.following = jax.random.split(key, 4)
 
     def at(self, steps: Int[Array, ""]) -> PRNGKeyArray:
-        """For the moment after so many steps."""
+        """Returns the key for the moment after `steps` steps."""
         return jax.random.fold_in(self.noise, steps)

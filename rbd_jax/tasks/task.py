@@ -1,7 +1,7 @@
-"""What a task is: a model to control, how an episode begins, what is seen, what is wanted, and when it is over.
+"""The `Task` class: a model to control, initial states, observations, rewards, and terminations.
 
-All of it is pure: an episode is a `TaskState` that is handed from step to step. One sample at a time, as everywhere; batches by
-`jax.vmap` or `rbd.batch_map`.
+All functions are pure: a `TaskState` holds an episode and is passed from step to step. Functions take one sample; batch them
+with `jax.vmap` or `rbd.batch_map`.
 """
 
 from __future__ import annotations
@@ -50,24 +50,25 @@ T = TypeVar("T", bound="Task")
 
 
 class Task(Module):
-    """A model to control, by rewards: an environment of reinforcement learning, and of anything that learns by gradients.
+    """A model to control by rewards: an environment for reinforcement learning and gradient-based learning.
 
-    A task of one's own says how an episode begins (`begin`), what is seen (`observe`) and what is wanted (`reward`); and, where
-    that is not as here, when it is over (`terminated`), what an action does (`controls`, `action_size`), and what is remembered
-    (`remember`). They are handed a `Situation`: `now.model`, `now.q`, `now.v`, `now.time`, `now.memory`, and `now.motion`.
+    A custom task defines the initial state (`begin`), the observation (`observe`) and the reward (`reward`). If the defaults
+    do not fit, it also defines the termination (`terminated`), the effect of an action (`controls`, `action_size`), and the
+    memory (`remember`). These methods receive a `Situation`: `now.model`, `now.q`, `now.v`, `now.time`, `now.memory`, and
+    `now.motion`.
 
-    Actions are arrays of `action_size` numbers in [-1, 1]; what is beyond is cut off. A step holds an action for `dt`.
+    Actions are arrays of `action_size` numbers in [-1, 1]; larger values are clipped. A step holds an action for `dt`.
 
-    - `model`: what is simulated, with whatever it carries: actuators, contact, constraints. Its numbers are leaves, so that a
+    - `model`: The simulated model, with its actuators, contact and constraints. Its parameters are leaves, so a
       batch of tasks with different models is a task with batched leaves.
-    - `dt`: the time between two actions.
-    - `substeps`: the number of steps of the simulation in that time.
-    - `scheme`: as for `rbd.rollout`.
-    - `episode_length`: after so many steps an episode is truncated; None for never.
-    - `randomization`: what draws the numbers of the model anew for every episode: one or several of functions
-      `(key, model) -> model` and of `rbd.tasks.scaled`, `shifted`, `drawn` and what is made of them.
+    - `dt`: The time between two actions, in s.
+    - `substeps`: The number of simulation steps in that time.
+    - `scheme`: As for `rbd.rollout`.
+    - `episode_length`: The number of steps after which an episode is truncated; None for never.
+    - `randomization`: The domain randomization of every episode: one or several functions
+      `(key, model) -> model`, `rbd.tasks.scaled`, `shifted`, `drawn`, or the other randomizations of `rbd.tasks`.
 
-    All but the model go by name. Fields of a class of one's own come after the model.
+    All fields except the model are passed by name. Fields of a custom class come after the model.
 
     >>> class Balance(rbd.Task):
     ...     def begin(self, model, key):
@@ -103,80 +104,82 @@ class Task(Module):
         if type(self).controls is Task.controls:
             _ranges(self.model, type(self).__name__)
 
-    # What a task says.
+    # Methods that a task defines.
 
     @abc.abstractmethod
     def begin(self, model: Simulated, key: PRNGKeyArray) -> State | tuple[State, Any]:
-        """How an episode begins: a state of the simulation; or a pair of it and what is remembered, any PyTree of arrays.
+        """Returns the initial state of the simulation, or a pair of it and the memory, any PyTree of arrays.
 
-        - `model`: with the numbers of the episode.
+        Args:
+          model: The model with the parameters of the episode.
+          key: The random key of the initial state.
         """
 
     @abc.abstractmethod
     def observe(self, now: Situation) -> Any:
-        """What the next action is to be decided by: an array (observation_size,), or a dict of arrays."""
+        """Returns the observation for the next action: an array (observation_size,), or a dict of arrays."""
 
     @abc.abstractmethod
     def reward(self, before: Situation, action: Float[Array, "na"], now: Situation) -> Any:
-        """How good a step was: a number; or a dict of named terms, whose sum it then is, and which are told in `metrics`."""
+        """Returns the reward of a step: a number, or a dict of terms, which are summed and returned in `metrics`."""
 
     def terminated(self, now: Situation) -> Bool[Array, ""] | np.bool | bool:
-        """Whether the episode ends here for good; by default never."""
+        """Returns whether the episode terminates here; by default never."""
         return False
 
     def controls(self, now: Situation, action: Float[Array, "na"]) -> Controls | Float[Array, "nv"]:
-        """What the model is told for an action: `rbd.Controls(u)` of its actuators, or a generalized force (nv,).
+        """Returns the controls of the model for an action: `rbd.Controls(u)` for its actuators, or a generalized force (nv,).
 
-        By default from the lower end of each actuator's `control_range`, at -1, to its upper end, at 1.
+        By default -1 maps to the lower end of each actuator's `control_range`, and 1 to its upper end.
         """
         low, high = _ranges(now.model, type(self).__name__)
         low, high = low.astype(action.dtype), high.astype(action.dtype)
         return Controls(0.5 * (low + high) + 0.5 * (high - low) * action)
 
     def remember(self, before: Situation, action: Float[Array, "na"], now: Situation) -> Any:
-        """What is remembered after a step; by default what was before."""
+        """Returns the memory after a step; by default the memory does not change."""
         return before.memory
 
     @property
     def action_size(self) -> int:
-        """How many numbers an action has; by default one for each actuator."""
+        """The number of entries of an action; by default one for each actuator."""
         return tree_of(self.model).nu
 
-    # What it is asked.
+    # Methods that callers use.
 
     @property
     def observation_size(self) -> Any:
-        """How many numbers an observation has; of a dict of arrays, a dict of their shapes."""
+        """The number of entries of an observation; for a dict of arrays, a dict of their shapes."""
         seen = jax.eval_shape(lambda: self.reset(jax.random.key(0))).observation
         if isinstance(seen, jax.ShapeDtypeStruct):
             return seen.shape[-1]
         return jax.tree.map(lambda one: one.shape, seen)
 
     def reset(self, key: PRNGKeyArray) -> TaskState:
-        """The beginning of an episode. Everything drawn in it, and in those that follow it, depends on the key alone.
+        """Returns the start of an episode. All random numbers in it and in later episodes depend only on the key.
 
-        For a batch, give every sample a key: `jax.vmap(task.reset)(jax.random.split(key, 1024))`.
+        For a batch, pass a key per sample: `jax.vmap(task.reset)(jax.random.split(key, 1024))`.
         """
         return _reset(self, random_key(f"{type(self).__name__}.reset", key, "jax.vmap(task.reset)(keys)"))
 
     def step(self, state: TaskState, action: Float[Array, "na"]) -> TaskState:
-        """The episode one step later, whether it has ended or not.
+        """Returns the episode one step later, also if it has ended.
 
-        A step that cannot be simulated (see `rbd.Result`) leaves the state as it was and terminates the episode; derivatives
-        of it are zero.
+        If the simulation of a step fails (see `rbd.Result`), the step leaves the state unchanged and terminates the episode,
+        with derivatives of zero.
         """
         return _step(self, state, _checked_action(self, action))
 
     def step_and_reset(self, state: TaskState, action: Float[Array, "na"]) -> TaskState:
-        """A step, and where the episode has ended the beginning of the next one.
+        """Returns the episode one step later, or the start of the next episode if it has ended.
 
-        What tells of the step stays: `reward`, `terminated`, `truncated`, `metrics`, `code`, and `final_observation`, which
-        is to be valued where the episode was truncated.
+        The results of the step are preserved: `reward`, `terminated`, `truncated`, `metrics`, `code`, and `final_observation`,
+        whose value applies if the episode was truncated.
         """
         return _step_and_reset(self, state, _checked_action(self, action))
 
     def situation(self, state: TaskState) -> Situation:
-        """What the task sees in a state: the model of the episode, and where it is."""
+        """Returns the `Situation` of a state, with the model of the episode."""
         model = eqx.combine(state.changes, self.model)
         time = state.steps.astype(state.state.q.dtype) * self._dt(model)
         return Situation(model, state.state, time, state.memory, EpisodeKeys(state.key).at(state.steps))
@@ -201,13 +204,13 @@ def _step(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState
 @one_operation
 def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
     new = _stepped(task, state, action)
-    # Samples that are mapped one after the other begin anew only where they have to; a batch in one does in any case.
+    # Samples that are mapped sequentially reset only when needed; a vectorized batch computes the reset in any case.
     begin = lambda new: after(new, _begun(task, EpisodeKeys(new.key).following))
     return lax.cond(new.done, begin, lambda new: new, new)
 
 
 def after(ended: TaskState, following: TaskState) -> TaskState:
-    """The beginning of an episode, with what is told of the step that has ended the one before."""
+    """Returns the start of an episode with the results of the step that ended the previous one."""
     told = lambda one: (
         one.reward,
         one.terminated,
@@ -220,7 +223,7 @@ def after(ended: TaskState, following: TaskState) -> TaskState:
 
 
 def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
-    """The beginning of an episode."""
+    """Returns the start of an episode."""
     task = _of_one_precision(task)
     keys = EpisodeKeys(key)
     changes = randomized(task.randomization, keys.model, task.model)
@@ -246,7 +249,7 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
 
 
 def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
-    """The episode one step later."""
+    """Returns the episode one step later."""
     task = _of_one_precision(task)
     before, keys = task.situation(state), EpisodeKeys(state.key)
     model = before.model
@@ -267,13 +270,13 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
 
 
 def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tuple[State, Int[Array, ""]]:
-    """The state at the end of a step, and how that went. If it could not be made, the one at its start, with derivatives zero."""
+    """Returns the state at the end of a step, and the code. If the step fails, the initial state with zero derivatives."""
     owner, model = type(task).__name__, before.model
     told = task.controls(before, action)
     refuse_delays(owner, model, told)
     begin = begun(owner, model, before.state, task._dt(model), before.time, task.scheme, (), "auto")
     given = begin, control_of(owner, model, told, model.dtype)
-    # Traced integers too: a function with a derivative rule must not close over them.
+    # Traced integers are included: a function with a derivative rule must not close over them.
     numbers, rest = eqx.partition(given, lambda x: eqx.is_inexact_array(x) or not is_known(x))
 
     def run(numbers):
@@ -281,11 +284,11 @@ def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tup
         new, code = held(begin, begin.state, control, task.substeps)
         return _choose(code != Result.SUCCESS, begin.state, new), code
 
-    # What a lost step works out may be no number, and times zero would be none either: it is left out on both sides.
+    # A failed step may produce NaN, and zero times NaN is NaN, so it is excluded on both sides.
     guarded = custom_jvp(run)
 
     def rule(primals, tangents):
-        # Only by what moves: the numbers of the model rarely do, and would make the program several times as long.
+        # Differentiate only by leaves that change: model parameters rarely do, and would multiply the length of the program.
         leaves, structure = jax.tree.flatten(primals[0])
         pushes = structure.flatten_up_to(tangents[0])
         moving = [not isinstance(push, SymbolicZero) for push in pushes]
@@ -316,27 +319,27 @@ def _without(where: Bool[Array, ""], tangents: Any) -> Any:
 
 
 def _full(model: Simulated, state: State) -> State:
-    """In the precision of the model, and with the states that what acts on it has itself."""
+    """Returns the state in the precision of the model, with the internal states of its force elements."""
     own = system_of(model, jnp.zeros(model.nv, model.dtype)).own if state.own is None else state.own
     q, v = configuration("Task", model, "q", state.q), velocity("Task", model, "v", state.v)
     return jax.tree.map(lambda x: jnp.asarray(x).astype(model.dtype), State(q, v, own))
 
 
 def _of_one_precision(task: T) -> T:
-    """The task with its own numbers in the precision of the model: a field of 0.1 may have become one of 64 bits."""
+    """Returns the task with its numbers in the precision of the model: a field of 0.1 may have become float64."""
     dtype = task.model.dtype
     is_number = lambda x: isinstance(x, float) or eqx.is_inexact_array(x)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_number(x) else x, task)
 
 
 def _in_precision(tree: Any, dtype) -> Any:
-    """Arrays, those of floats in one precision."""
+    """Returns arrays, with floats in one precision."""
     arrays = jax.tree.map(jnp.asarray, tree)
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, arrays)
 
 
 def _rewarded(task: Task, before: Situation, action, now: Situation) -> tuple[Array, dict[str, Array]]:
-    """The reward of a step, and its terms."""
+    """Returns the reward of a step, and its terms."""
     given = task.reward(before, action, now)
     owner, dtype = f"{type(task).__name__}.reward", now.q.dtype
     if not isinstance(given, dict):
@@ -350,7 +353,7 @@ def _one_number(owner: str, name: str, value: Any, dtype) -> Float[Array, ""]:
 
 
 def _like(task: Task, before: Any, after: Any) -> Any:
-    """What is remembered next, if it has the structure and the shapes of what was."""
+    """Returns the next memory after checking that its structure and shapes equal those of the previous one."""
     owner = f"{type(task).__name__}.remember"
     if jax.tree.structure(after) != jax.tree.structure(before):
         raise ValueError(
@@ -368,7 +371,7 @@ def _like(task: Task, before: Any, after: Any) -> Any:
 
 
 def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Array, "nu"]]:
-    """The ends of the control ranges of all actuators."""
+    """Returns the ends of the control ranges of all actuators."""
     found = actuators_of(tree_of(model))
     if not found:
         raise ValueError(

@@ -107,7 +107,9 @@ def given_camera(function: str, camera: Camera | Mapping[str, Any] | None) -> Ca
         unknown = [name for name in camera if name not in known]
         if not unknown:
             return Camera(**camera)
-        raise ValueError(f"{function}: camera has no attribute {unknown[0]!r}; its attributes are {', '.join(known)}")
+        raise ValueError(
+            f"{function}: camera has no attribute {unknown[0]!r}; its attributes are {', '.join(known)}"
+        )
     raise TypeError(
         f"{function}: camera is a {type(camera).__name__}; it must be rbd.view.Camera(azimuth=..., ...), or None"
     )

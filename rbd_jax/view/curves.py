@@ -322,9 +322,7 @@ def _joints(function: str, tree: Model, joints: Any) -> set[str] | None:
         if isinstance(joint, (int, np.integer)) and not 0 <= joint < tree.nb:
             raise IndexError(f"{function}: joints names joint {joint}; there are {tree.nb}, counted from 0")
         name = tree.joint_names[joint] if isinstance(joint, (int, np.integer)) else joint
-        tree.v_slice(
-            name
-        )  # raises an error with suggestions for an unknown name or a mimic joint
+        tree.v_slice(name)  # raises an error with suggestions for an unknown name or a mimic joint
         body = tree.joint_names.index(name) if name in tree.joint_names else tree.body_index(name)
         found.add(tree.joint_names[body])
     return found
@@ -334,8 +332,7 @@ def _joints(function: str, tree: Model, joints: Any) -> set[str] | None:
 
 
 class Panel(NamedTuple):
-    """A panel of a figure: its title, and a function that draws into its axes; without a function, it shows the text `missing`.
-    """
+    """A panel of a figure: its title, a function that draws into its axes, and the text to show without a function."""
 
     title: str
     draw: Callable[[Any], None] | None

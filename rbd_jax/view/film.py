@@ -1,4 +1,4 @@
-"""Films of a motion: MP4 by PyAV, GIF by Pillow, painted without a display."""
+"""Videos of a motion: MP4 by PyAV, GIF by Pillow, rendered without a display."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .scene import scene_of
 from .shot import Shot, shot_of
 
 
-#: How opaque ghosts are, and how long (s) a film of a motion that failed stays at its last picture.
+#: Opacity of ghosts, and the time (s) for which the last frame of a failed motion is held.
 GHOST, HELD = 0.28, 1.0
 
-#: GIF counts time in hundredths of a second, and browsers show no picture for less than two of them.
+#: Maximum frame rate of a GIF: its time unit is 10 ms, and browsers show each frame for at least 20 ms.
 MOST_IN_GIF = 50
 
 
@@ -44,23 +44,24 @@ def save_video(
     speed: float | int = 1.0,
     progress: bool | Callable[[int, int], None] = True,
 ) -> None:
-    """Write a film of a motion: an .mp4 file, which takes `pip install 'rbd_jax[view]'`, or a .gif file.
+    """Writes a video of a motion: an .mp4 file, which requires `pip install 'rbd_jax[view]'`, or a .gif file.
 
-    No display and no GPU is needed. A motion that fails is shown up to there, and its last picture says when and why.
+    It needs no display and no GPU. A failed motion is shown up to its failure, and its last frame reports the time and the cause.
 
-    **Arguments**
-
-    - `trajectory`: of `rbd.rollout` or `rbd.simulate_batch`, with any batch axes.
-    - `fps`: pictures per second.
-    - `size`: width and height, in pixels; even numbers for .mp4.
-    - `camera`: from where it is seen, `rbd.view.Camera(azimuth=..., elevation=..., distance=..., look_at=...)`; what is not
-      told is chosen so that all of the motion is in the picture.
-    - `follow`: whether the camera moves along with the model, or the name of a body to go with; by default it does if the
-      motion goes far.
-    - `sample`: of a batch, the one to show, counted through all batch axes.
-    - `ghosts`: further samples, shown translucent.
-    - `speed`: how many times as fast as it was.
-    - `progress`: show a progress bar; or a function of the number of pictures done and of all.
+    Args:
+      model: The simulated model.
+      trajectory: The result of `rbd.rollout` or `rbd.simulate_batch`, with any batch axes.
+      path: The file; its suffix determines the format.
+      fps: Frames per second.
+      size: Width and height in pixels; even numbers for .mp4.
+      camera: The viewpoint, `rbd.view.Camera(azimuth=..., elevation=..., distance=..., look_at=...)`. Attributes that are not
+        set are chosen so that the complete motion is in the picture.
+      follow: True if the camera follows the model, or the name of a body to follow; by default it follows if the motion travels
+        far.
+      sample: The sample to show, counted over all batch axes.
+      ghosts: Further samples, shown translucent.
+      speed: Playback speed relative to real time.
+      progress: If True, shows a progress bar; or a function of the number of finished frames and the total number.
 
     >>> model = rbd.load("double_pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0, 0.5]), jnp.zeros(2)), dt=0.01, steps=20)
@@ -102,7 +103,7 @@ def save_video(
 
 
 def checked_path(function: str, path: str | Path, endings: Iterable[str], what: str) -> Path:
-    """Where to write, refused before the work begins if it cannot be written."""
+    """Returns the output path; raises an error before the work begins if it cannot be written."""
     path = Path(path)
     if path.suffix.lower() not in endings:
         known = " or ".join(endings)
@@ -124,24 +125,28 @@ def checked_size(function: str, size) -> tuple[int, int]:
     try:
         width, height = size
     except (TypeError, ValueError):
-        raise ValueError(f"{function}: size is {size!r}; it is a width and a height, in pixels") from None
-    wanted = "it is a number of pixels"
+        raise ValueError(
+            f"{function}: size is {size!r}; it must be a width and a height, in pixels"
+        ) from None
+    wanted = "it must be a number of pixels"
     return whole_number(function, "size[0]", width, wanted), whole_number(function, "size[1]", height, wanted)
 
 
 def checked_samples(
     function: str, recording: Recording, sample: SupportsIndex, ghosts: Any
 ) -> tuple[int, ...]:
-    """The sample to show, and those which accompany it, if there are any such."""
+    """Returns the sample to show, followed by the ghosts that can be shown."""
     (sample,) = checked_numbers(function, recording, "sample", (sample,))
     ghosts = checked_numbers(function, recording, "ghosts", ghosts)
     return sample, *(ghost for ghost in ghosts if ghost != sample and recording.shown(ghost))
 
 
 def checked_numbers(function: str, recording: Recording, name: str, given: Any) -> tuple[int, ...]:
-    """Numbers of samples."""
+    """Returns checked sample numbers."""
     if isinstance(given, (int, np.integer)):
-        raise TypeError(f"{function}: {name} is {given!r}; it is a sequence of samples, such as ({given},)")
+        raise TypeError(
+            f"{function}: {name} is {given!r}; it must be a sequence of samples, such as ({given},)"
+        )
     for one in given:
         whole = isinstance(one, (int, np.integer)) and not isinstance(one, bool)
         if not (whole and 0 <= one < recording.samples):
@@ -152,7 +157,7 @@ def checked_numbers(function: str, recording: Recording, name: str, given: Any) 
 
 
 class _Film:
-    """The pictures of a shot; those from number `moving` on are the last one, with what failed."""
+    """The frames of a film; from number `moving` on, they repeat the last one with the text of the failure."""
 
     def __init__(self, shot: Shot, size: tuple[int, int], moving: int, failure: str | None):
         self.shot, self.size, self.moving, self.failure = shot, size, moving, failure
@@ -163,7 +168,7 @@ class _Film:
         return stamped(picture, self.failure) if self.failure and number >= self.moving else picture
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """One after the other, painted ahead by as many threads as there are processors."""
+        """Yields the frames in order, rendered ahead by up to eight threads."""
         numbers = range(min(self.moving + 1, len(self.shot)))
         threads = max(1, min(len(numbers), os.cpu_count() or 1, 8))
         waiting: deque = deque()
@@ -179,7 +184,7 @@ class _Film:
             yield last
 
     def keys(self, count: int = 6) -> list[np.ndarray]:
-        """Some pictures that have the colours of all."""
+        """Returns some frames that together contain the colors of all."""
         return [
             self.picture(number)
             for number in np.unique(np.linspace(0, len(self.shot) - 1, count).astype(int)).tolist()
@@ -187,7 +192,7 @@ class _Film:
 
 
 def _told(pictures: Iterator[np.ndarray], count: int, progress) -> Iterator[np.ndarray]:
-    """The pictures, with what is done told on the way."""
+    """Yields the frames and reports progress."""
     if callable(progress):
         for done, picture in enumerate(pictures, 1):
             yield picture
@@ -210,7 +215,7 @@ def _told(pictures: Iterator[np.ndarray], count: int, progress) -> Iterator[np.n
 
 
 def writer_checks(path: Path, fps: float, size: tuple[int, int]) -> None:
-    """What a format cannot hold is told before the work begins."""
+    """Raises an error before the work begins if the format does not support the options."""
     if path.suffix.lower() == ".gif":
         if fps > MOST_IN_GIF:
             raise ValueError(
@@ -227,7 +232,7 @@ def writer_checks(path: Path, fps: float, size: tuple[int, int]) -> None:
 
 
 def pyav():
-    """What writes .mp4 files, imported."""
+    """Imports the writer of .mp4 files."""
     try:
         import av
     except ImportError as error:
@@ -252,7 +257,7 @@ def _write_mp4(path: Path, pictures: Iterator[np.ndarray], fps: float, film: _Fi
 def _write_gif(path: Path, pictures: Iterator[np.ndarray], fps: float, film: _Film) -> None:
     from PIL import Image
 
-    # One palette for all: what stays has the same colour in each picture.
+    # One palette for all frames, so that static parts keep their color.
     keys = Image.fromarray(np.concatenate(film.keys()))
     palette = keys.quantize(255, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     plain = {"palette": palette, "dither": Image.Dither.NONE}

@@ -1,4 +1,4 @@
-"""Figures of learning: how returns grew, and an episode with the policy that was learned."""
+"""Figures of learning: returns over training, and an episode with the learned policy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from .curves import Curve, draw_curve, lively
 from .plot import filmstrip_of
 
 
-#: Over so many episodes that have ended returns are averaged.
+#: Number of finished episodes in the moving average of returns.
 AVERAGED = 64
 
 
 def plot_learning(trained: Trained, path: str | Path, threshold: float | None = None) -> None:
-    """Draw how a policy was learned into a PNG (or whatever the ending of `path` says): returns, rewards, gradients.
+    """Draws the learning curves of a policy into a PNG, or another format by the suffix of `path`: returns, rewards, gradients.
 
-    - `threshold`: a return to be drawn as well, from which on the task counts as learned.
+    Args:
+      trained: The result of `rbd.learn.train`.
+      path: The file.
+      threshold: A return to mark, at which the task counts as solved.
 
     >>> import pathlib, tempfile
     >>> task = rbd.tasks.load("cartpole")
@@ -39,7 +42,7 @@ def plot_learning(trained: Trained, path: str | Path, threshold: float | None = 
 
 
 def learning_figure(curve: Mapping[str, np.ndarray], threshold: float | None = None):
-    """Returns of the episodes that ended, the reward of a step, and the length of the gradient, by epoch."""
+    """Returns a figure of the returns of finished episodes, the mean reward of a step, and the norm of the gradient, by epoch."""
     figure = new_figure(figsize=(13, 3.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     epochs = np.arange(1, len(curve["reward"]) + 1)
@@ -58,7 +61,7 @@ def learning_figure(curve: Mapping[str, np.ndarray], threshold: float | None = N
 
 
 def averaged_returns(curve: Mapping[str, np.ndarray]) -> np.ndarray:
-    """At each epoch the mean return of the episodes that have ended last; not a number before any has."""
+    """Returns the mean return of the last finished episodes at each epoch; NaN before the first one."""
     counts = np.asarray(curve["episodes"], float)
     sums = np.where(counts > 0, np.nan_to_num(curve["return"]) * counts, 0.0)
     found, first = np.full(len(counts), np.nan), 0
@@ -73,7 +76,7 @@ def averaged_returns(curve: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def episode_figure(task: Task, episode: Episode):
-    """The robot in an episode, the terms of its reward, the actions, and the positions that change most."""
+    """Returns a figure of an episode: the robot, the reward terms, the actions, and the positions that change most."""
     steps = max(int(episode.steps), 1)
     states = jax.tree.map(
         lambda x: np.asarray(x[: steps + 1]), (episode.states.state.q, episode.states.metrics)

@@ -1,4 +1,4 @@
-"""A simulation that goes on while it is looked at: steps in real time, pulled at by hand."""
+"""An interactive simulation: steps in real time, with a body pulled by the user."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from ..simulate.tree_system import Acting
 from .stage import Moment
 
 
-#: A simulation is advanced by so long at once, in s; and by the step of the model's file, or else by this one.
+#: Simulated time per frame in s, and the time step of a model whose file has none.
 FRAME, STEP = 1 / 60, 0.002
 
-#: How fast a point that is pulled would swing about where it is pulled to, in rad/s, if it carried the mass of the whole model.
+#: Natural frequency of the pull in rad/s, for a point with the mass of the complete model.
 PULL = 8.0
 
 
 class Pull(Force):
-    """A spring with a damper from a point of a body to a point of the world, which can be another one at each step.
+    """A spring with a damper from a point of a body to a point of the world, which may change at each step.
 
-    - `body`: its number, -1 for none; a leaf, so that a step is compiled once for all bodies.
-    - `point`: in the frame of the body; `target`: in the world.
-    - `spring_constant`, `damping_constant`: N/m and Ns/m.
+    - `body`: the index of the body, -1 for none; a leaf, so that one compiled step serves all bodies.
+    - `point`: the point in the frame of the body; `target`: the point in the world.
+    - `spring_constant`, `damping_constant`: in N/m and N s/m.
     """
 
     body: Int[Array, ""]
@@ -61,13 +61,13 @@ class Pull(Force):
 
     @staticmethod
     def none(dtype) -> Pull:
-        """No pull."""
+        """Returns a pull without effect."""
         zero, nothing = jnp.zeros((), dtype), jnp.zeros(3, dtype)
         return Pull(jnp.asarray(-1, jnp.int32), nothing, nothing, zero, zero)
 
     def body_wrenches_in(self, motion):
         frame, twist = self._held(motion.world_frames), self._held(motion.twists)
-        off = vecmat(self._off(frame), frame.rotation)  # in the axes of the body
+        off = vecmat(self._off(frame), frame.rotation)  # in body axes
         moves = twist[3:] + cross(twist[:3], self.point)
         force = self.spring_constant * off - self.damping_constant * moves
         wrench = jnp.concatenate([cross(self.point, force), force])
@@ -81,7 +81,7 @@ class Pull(Force):
         return jnp.where(jnp.any(self._on(motion)), 0.5 * self.spring_constant * jnp.sum(off**2), 0)
 
     def _held(self, of_bodies):
-        """Of the body that is held, or of another where none is."""
+        """Selects the entry of the held body, or of body 0 without a held body."""
         return jax.tree.map(lambda x: x[jnp.maximum(self.body, 0)], of_bodies)
 
     def _off(self, frame):
@@ -92,14 +92,14 @@ class Pull(Force):
 
 
 class Live:
-    """A simulation that is advanced, pulled at and begun anew by hand.
+    """A simulation that the user advances, pulls and resets.
 
-    - `model`: as it is simulated. One without a law of contact gets `rbd.contact.Soft()` if its shapes can touch or its joints
-      have limits, unless `contact` is False; `said` tells of this and the like, in words.
-    - `state`, `time`, `controls`: where it is, and what its actuators are told; held if there is no policy.
-    - `failed`: what ended it; None while it goes on.
+    - `model`: the simulated model. A model without a contact model gets `rbd.contact.Soft()` if its shapes can touch or its
+      joints have limits, unless `contact` is False; `said` describes such changes.
+    - `state`, `time`, `controls`: the current state, time and controls. Without a policy, the controls are constant.
+    - `failed`: the failure that ended the simulation; None while it continues.
     - `dt`: the time step, by default that of the model's file or else 2 ms. `scheme`, `forces`, `policy`, `memory` are those of
-      `rbd.rollout`, which asks the policy `(t, state) -> rbd.Controls(u)` or `-> tau` at the start of every step.
+      `rbd.rollout`, which evaluates the policy `(t, state) -> rbd.Controls(u)` or `-> tau` at the start of every step.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Live:
         self.put(_at_rest(model) if state is None else state)
 
     def reset(self, name: str | None = None) -> None:
-        """Begin anew, where it began at first or in a keyframe of the model."""
+        """Resets to the initial state, or to a keyframe of the model."""
         dtype, tree = self.model.dtype, tree_of(self.model)
         begin, u = self._begin
         if name is not None:
@@ -137,28 +137,30 @@ class Live:
         self.release()
 
     def put(self, state: State, u: Any = None) -> None:
-        """Begin anew in a state, and from now on always there; actuators are told `u`, by default zero."""
+        """Sets a new initial state and the controls `u` there, by default zero, and resets."""
         self._begin = state, np.zeros(tree_of(self.model).nu) if u is None else u
         self.reset()
 
     @property
     def moment(self) -> Moment:
-        """Where it is, and what it is told."""
+        """The current time, state and controls."""
         return Moment(self.time, self.state, self.controls)
 
     @property
     def acting(self) -> tuple[Acting, ...]:
-        """What acts beside what the model carries, the pull by hand included."""
+        """The forces in addition to those that the model carries, including the pull."""
         return (*self.forces, self._pull)
 
     @property
     def span(self) -> float:
-        """How far it is advanced at once, in s."""
+        """The time of one advance, in s."""
         return self.substeps * self.dt
 
     def advance(self, seconds: float, at_most: int = 4) -> float:
-        """Go on for about so long, by whole spans and by no more than `at_most` of them; what is left of one is owed to the next
-        call. Returns how far it went."""
+        """Advances by about `seconds`, and returns the simulated time.
+
+        The simulation advances by whole spans, at most `at_most` of them. The rest of the time is added to the next call.
+        """
         self._owed = min(self._owed + seconds, at_most * self.span)
         begin = self.time
         while self._owed >= self.span and self.failed is None:
@@ -186,37 +188,40 @@ class Live:
         else:
             self.failed = f"failed at t = {self.time:.3g} s: {Result(int(code)).title}"
 
-    # By hand.
+    # User interaction.
 
     def set_control(self, place: int, value: float) -> None:
-        """Tell one of the actuators something else."""
+        """Sets the control of one actuator."""
         u = np.array(self.controls.u)
         u[place] = value
         self.controls = Controls(jnp.asarray(u), self.controls.tau)
 
     def grab(self, body: int, point: Any, strength: float = 1.0) -> None:
-        """Take hold of a point of a body, given in its frame, where it is. The spring is as strong as the time step allows."""
+        """Attaches the pull to a point of a body, given in its frame, at its current position.
+
+        The spring is as strong as the time step allows.
+        """
         dtype = self.model.dtype
         at = jnp.asarray(np.asarray(point), dtype)
         where, felt, whole = _felt(self.model, self.state.q, jnp.asarray(body, jnp.int32), at)
         felt, whole = float(felt), float(whole)
-        # Of explicit steps of a spring and its damper on the mass that is felt there, with some room.
+        # Stability limits of explicit steps for a spring and a damper on the effective mass, with a margin.
         spring = min(strength * whole * PULL**2, 0.05 * felt / self.dt**2)
         damping = min(2 * np.sqrt(spring * felt), 0.2 * felt / self.dt)
         spring, damping = (jnp.asarray(x, dtype) for x in (spring, damping))
         self._pull = Pull(jnp.asarray(body, jnp.int32), at, where, spring, damping)
 
     def pull(self, target: Any) -> None:
-        """Where in the world what is held is pulled to."""
+        """Sets the target of the pull in the world."""
         self._pull = self._pull.changed(target=jnp.asarray(np.asarray(target), self.model.dtype))
 
     def release(self) -> None:
-        """Let go."""
+        """Removes the pull."""
         self._pull = Pull.none(self.model.dtype)
 
     @property
     def held(self) -> tuple[int, np.ndarray, np.ndarray] | None:
-        """The body that is held, the point of it, and where that is pulled to; None if nothing is."""
+        """The pulled body, the point on it, and the target; None without a pull."""
         if int(self._pull.body) < 0:
             return None
         point, target = (np.asarray(x, float) for x in (self._pull.point, self._pull.target))
@@ -246,7 +251,7 @@ def _advanced(
 
 @compiled
 def _felt(model: Simulated, q, body, point):
-    """Where a point of a body is, the mass that is felt there in the direction that moves most easily, and that of all bodies."""
+    """Returns the position of a point of a body, its effective mass in the direction of least resistance, and the total mass."""
     tree = tree_of(model)
     q = model.closure(q) if isinstance(model, ReducedModel) else q
 
@@ -257,13 +262,13 @@ def _felt(model: Simulated, q, body, point):
     still = jnp.zeros(tree.nv, q.dtype)
     jacobian = jax.jacfwd(where)(still)
     answer = matmul(jacobian, solve_mass_matrix(tree, q, transpose(jacobian)))
-    easiest = jnp.sqrt(jnp.sum(answer**2))  # not less than the largest eigenvalue
+    easiest = jnp.sqrt(jnp.sum(answer**2))  # upper bound of the largest eigenvalue
     felt = jnp.where(easiest > 0, 1 / jnp.where(easiest > 0, easiest, 1), 0)
     return where(still), felt, jnp.sum(tree.inertias.mass)
 
 
 def _at_rest(model: Simulated) -> State:
-    """The neutral configuration, with loops closed."""
+    """Returns the neutral configuration at rest, with loops closed."""
     if isinstance(model, ReducedModel):
         return State(jnp.zeros(model.nq, model.dtype), jnp.zeros(model.nv, model.dtype))
     q = neutral(model).astype(model.dtype)
@@ -272,7 +277,7 @@ def _at_rest(model: Simulated) -> State:
 
 
 def _simulated(model: Simulated, contact: bool) -> tuple[Simulated, str]:
-    """A model as it is simulated, and what to say of it."""
+    """Returns the model to simulate, and a description of its changes."""
     if not isinstance(model, Model):
         return model, ""
     said, late = [], [one for one in model.actuators if getattr(one, "delay", None) is not None]
@@ -285,6 +290,6 @@ def _simulated(model: Simulated, contact: bool) -> tuple[Simulated, str]:
         pairs = touching(model)
         if pairs or limited.any():
             model = attach(model, Soft())
-            what = [word for word, there in (("contacts", pairs), ("stops", limited.any())) if there]
+            what = [word for word, there in (("contacts", pairs), ("joint limits", limited.any())) if there]
             said.append(f"{' and '.join(what)} by contact.Soft()")
     return model, "; ".join(said)

@@ -1,4 +1,4 @@
-"""Normals of triangles, by which they are shaded: smooth over round surfaces, and apart at edges."""
+"""Normals of triangles for shading: smooth on round surfaces, separate at edges."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 
-#: Two triangles that meet at a smaller angle (rad) are taken for a part of a round surface.
+#: Two triangles that meet at a smaller angle (rad) count as parts of a round surface.
 CREASE = np.radians(35.0)
 
 
 def with_normals(
     vertices: np.ndarray, faces: np.ndarray, crease: float = CREASE
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vertices, faces, and a unit normal of each vertex, outside if faces are counterclockwise from there.
+    """Returns vertices, faces, and a unit normal of each vertex, pointing outwards for counterclockwise faces.
 
-    Triangles around a point share its normal as long as each meets the next at an angle below `crease`; it is the mean of theirs,
-    weighted by their angles there. Where a point has several normals it becomes several vertices. Points at one place are taken
-    for one, and triangles without area are left out.
+    Triangles around a point share its normal if each meets the next at an angle below `crease`. This normal is the mean of the
+    triangle normals, weighted by their angles there. A point with several normals becomes several vertices. Points with equal
+    coordinates are merged, and triangles without area are removed.
     """
     vertices, faces = np.asarray(vertices, float), np.asarray(faces, int)
     _, first, place = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
@@ -36,7 +36,7 @@ def with_normals(
     cosines = -np.sum(units * np.roll(units, 1, axis=1), axis=-1)
     angles = np.arccos(np.clip(cosines, -1, 1))
 
-    # Corners at one point, of triangles on both sides of an edge that is no crease, have one normal.
+    # Corners at one point share a normal if their triangles meet at a smooth edge.
     count = faces.size
     corner = np.arange(count).reshape(-1, 3)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1).reshape(-1, 2)
@@ -54,7 +54,7 @@ def with_normals(
     weighted = angles.reshape(-1, 1) * np.repeat(flat, 3, axis=0)
     normals = np.stack([np.bincount(group, weighted[:, axis], number) for axis in range(3)], axis=-1)
     size = np.linalg.norm(normals, axis=-1, keepdims=True)
-    # A cone of no height has normals that cancel.
+    # The normals at the tip of a cone without height cancel.
     normals = np.where(size > 1e-9, normals / np.maximum(size, 1e-9), np.array([0.0, 0.0, 1.0]))
     point = np.empty(number, int)
     point[group] = faces.ravel()

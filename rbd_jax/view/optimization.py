@@ -1,4 +1,4 @@
-"""Figures of a motion that was optimized: the robot as it moves, and positions, speeds and controls between their bounds."""
+"""Figures of an optimized motion: the robot, and positions, velocities and controls between their bounds."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ from .curves import Curve, draw_curve, lively
 from .plot import Filmstrip, filmstrip_of
 
 
-#: So many panels are drawn of one kind, and so many side by side.
+#: Maximum number of panels of one kind, and of panels side by side.
 PANELS, ACROSS = 12, 3
 
 
 def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> None:
-    """Draw a motion that `rbd.control.solve` found into a PNG (or whatever the ending of `path` says).
+    """Draws a solution of `rbd.control.solve` into a PNG, or another format by the suffix of `path`.
 
-    Poses along the motion, and positions, velocities and controls over time between the bounds of the problem: of the joints and
-    controls that have a share in it, the first of many.
+    The figure shows poses along the motion, and positions, velocities and controls over time between the bounds of the
+    problem. It contains the joints and controls that change most.
+
+    Args:
+      problem: The problem.
+      solution: Its solution.
+      path: The file.
 
     >>> import pathlib, tempfile
     >>> start = rbd.State(jnp.array([0.5]), jnp.zeros(1))
@@ -60,7 +65,7 @@ def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> Non
 
 
 def motion_figure(problem: Problem, solution: Solution):
-    """Poses along the motion; None of models that are in a plane or have no bodies of their own."""
+    """Returns a figure of poses along the motion; None for planar models and models without bodies."""
     strip = filmstrip(problem, solution)
     if strip is None:
         return None
@@ -70,7 +75,7 @@ def motion_figure(problem: Problem, solution: Solution):
 
 
 def curves_figure(curves: Sequence[Curve]):
-    """A panel for each of the curves, with its bounds; the first of many."""
+    """Returns a figure with a panel for each curve and its bounds, up to the maximum number of panels."""
     shown = curves[:PANELS]
     across = min(ACROSS, len(shown))
     down = -(-len(shown) // across)
@@ -85,7 +90,7 @@ def curves_figure(curves: Sequence[Curve]):
 
 
 def search_figure(iterations: np.ndarray, cost: np.ndarray, violation: np.ndarray):
-    """What was found by iteration: the cost, and by how much constraints were broken."""
+    """Returns a figure of the cost and the constraint violation by iteration."""
     figure = new_figure(figsize=(13, 3.0), layout="constrained")
     broken = np.where(np.isfinite(violation) & (violation > 0), violation, np.nan)
     left, right = figure.subplots(1, 2)
@@ -93,30 +98,30 @@ def search_figure(iterations: np.ndarray, cost: np.ndarray, violation: np.ndarra
     dress(left, "cost", "iteration")
     if np.isfinite(broken).any():
         right.semilogy(iterations, broken, color=COLORS[1], linewidth=1.4)
-    dress(right, "the most that is broken of constraints and bounds", "iteration")
+    dress(right, "largest violation of constraints and bounds", "iteration")
     return figure
 
 
-# What there is to draw.
+# Data.
 
 
 def filmstrip(problem: Problem, solution: Solution) -> Filmstrip | None:
-    """The robot at some times of the motion."""
+    """Returns a filmstrip of the robot at some times of the motion."""
     return filmstrip_of(problem.model, solution.t, solution.q)
 
 
 def positions(problem: Problem, solution: Solution) -> list[Curve]:
-    """The configuration over time, within the bounds of the problem."""
+    """Returns the configuration over time, with the bounds of the problem."""
     return _of_state(configuration_names(problem.model), solution.t, solution.q, problem.bounds.q)
 
 
 def velocities(problem: Problem, solution: Solution) -> list[Curve]:
-    """The velocity over time, within the bounds of the problem."""
+    """Returns the velocity over time, with the bounds of the problem."""
     return _of_state(dof_names(problem.model), solution.t, solution.v, problem.bounds.v)
 
 
 def controls(problem: Problem, solution: Solution) -> list[Curve]:
-    """The controls over time, within the bounds of the problem."""
+    """Returns the controls over time, with the bounds of the problem."""
     t = np.asarray(solution.t, float)
     found = _of_state(problem.control_names, t, solution.control, problem.bounds.control)
     return [curve._replace(steps=True) for curve in found]

@@ -1,8 +1,8 @@
-"""Pictures of a scene without a display: shaded, with shadows, on a ground that fades away. In NumPy. Decision 0058.
+"""A software renderer in NumPy: shaded pictures of a scene with shadows, on a ground that fades out. Decision 0058.
 
-What is opaque is found first, at several points in each pixel; what is translucent is laid over it from behind. Light comes
-from the sun, from behind the camera's shoulder, and from the sky. Colours are mixed as their squares, which is nearly how light
-adds up.
+The renderer first finds the opaque surfaces, at several points in each pixel, and then blends the translucent ones over them
+from back to front. Light comes from the sun, behind the camera, and from the sky. Colors are mixed as their squares, which
+approximates the addition of light.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .raster import Fragments, doubled_area, fragments, nearest, plane_of, stack
 from .scene import Scene, Surface
 
 
-#: Points along each side of a pixel, and texels along the longer side of the map of shadows.
+#: Points along each side of a pixel, and texels along the longer side of the shadow map.
 POINTS, TEXELS = 2, 512
 
-#: So many points are worked out at a time, as stay in the cache of a processor.
+#: Number of points that are computed at once; their data fit into the cache of a processor.
 CHUNK = 8192
 
-#: Colours of the ground, of its lines, and of the sky at the bottom and at the top of a picture.
+#: Colors of the ground, of its lines, and of the sky at the bottom and at the top of a picture.
 GROUND, LINES, HORIZON, ZENITH = (
     (0.87, 0.885, 0.90),
     (0.72, 0.745, 0.77),
@@ -33,15 +33,15 @@ GROUND, LINES, HORIZON, ZENITH = (
     (0.80, 0.87, 0.935),
 )
 
-#: How bright sun and sky are, how dark a shadow on the ground is, and how bright a gloss.
+#: Brightness of sun and sky, darkness of a shadow on the ground, and brightness of a highlight.
 SUN, SKY, SHADE, GLOSS = 0.80, 0.42, 0.62, 0.10
 
-#: How far the sun is to the left of the camera, and how high, in degrees.
+#: Angles of the sun to the left of the camera and above the horizon, in degrees.
 SUN_AROUND, SUN_ABOVE = 50.0, 58.0
 
 
 class Placed(NamedTuple):
-    """The bodies in a picture: positions (nb, 3), rotations (nb, 3, 3), and how opaque they are."""
+    """The bodies in a picture: positions (nb, 3), rotations (nb, 3, 3), and their opacity."""
 
     position: np.ndarray
     rotation: np.ndarray
@@ -50,11 +50,11 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a motion happens.
+    """The surroundings of a motion.
 
-    - `up`: the rotation (3, 3) that takes the world to one in which z is up.
-    - `ground`: the height of the ground there; None without.
-    - `reach`: how far around what a camera looks at there is something to see; the ground fades beyond.
+    - `up`: the rotation (3, 3) that takes the world to one with z up.
+    - `ground`: the height of the ground there; None without ground.
+    - `reach`: the radius around the camera's target that contains the scene; the ground fades out beyond.
     """
 
     up: np.ndarray
@@ -63,12 +63,12 @@ class Setting:
 
     @property
     def spacing(self) -> float:
-        """Of the lines on the ground: a round length."""
+        """The spacing of the lines on the ground: a round length."""
         return round_length(0.4 * self.reach)
 
 
 def round_length(most: float) -> float:
-    """The largest of 1, 2, 5, 10, ... and their like that is not longer."""
+    """Returns the largest number of the sequence 1, 2, 5, 10, ... times powers of ten that is not greater than `most`."""
     power = 10.0 ** np.floor(np.log10(max(most, 1e-12)))
     return float(
         max(factor * power for factor in (1, 2, 5) if factor == 1 or factor * power <= most * (1 + 1e-9))
@@ -76,7 +76,7 @@ def round_length(most: float) -> float:
 
 
 class _Triangles(NamedTuple):
-    """In the world: corners (t, 3, 3), their normals, the colour and opacity (t, 4), and whether the back is seen too."""
+    """Triangles in the world: corners (t, 3, 3), normals, color with opacity (t, 4), and a mask of two-sided ones."""
 
     corners: np.ndarray
     normals: np.ndarray
@@ -88,7 +88,7 @@ class _Triangles(NamedTuple):
 
 
 class Painter:
-    """Paints a scene on a setting in pictures of one size (width, height)."""
+    """Renders a scene in a setting, in pictures of one size (width, height)."""
 
     def __init__(self, scene: Scene, setting: Setting, size: tuple[int, int]):
         self.setting, self.size = setting, size
@@ -105,7 +105,7 @@ class Painter:
         self._ground: tuple[Eye, _Ground] | None = None
 
     def paint(self, eye: Eye, all_placed: Sequence[Placed]) -> np.ndarray:
-        """The picture: (height, width, 3), uint8."""
+        """Returns the picture, shape (height, width, 3), uint8."""
         parts = [self.still]
         for placed in all_placed:
             turned = Placed(
@@ -127,7 +127,7 @@ class Painter:
         return shown.astype(np.uint8).reshape(height, width, 3)
 
     def _ground_from(self, eye: Eye, sun: np.ndarray) -> _Ground:
-        """Kept as long as the camera stays."""
+        """Returns the ground, cached while the camera does not move."""
         last = self._ground
         if last is None or not all(np.array_equal(a, b) for a, b in zip(last[0], eye)):
             last = self._ground = (eye, _Ground(eye, self.size, self.setting, sun))
@@ -135,7 +135,7 @@ class Painter:
 
 
 def is_ground(surface: Surface, setting: Setting) -> bool:
-    """Whether an endless plane is the one that is painted as the ground."""
+    """Returns whether an unbounded plane is painted as the ground."""
     height = surface.vertices @ setting.up[2]
     return setting.ground is not None and bool(
         np.abs(height - setting.ground).max() < 1e-6 + 1e-3 * setting.reach
@@ -143,7 +143,7 @@ def is_ground(surface: Surface, setting: Setting) -> bool:
 
 
 def _sun(eye: Eye) -> np.ndarray:
-    """Towards the sun."""
+    """Returns the direction towards the sun."""
     back = eye.axes[2]
     around = (
         np.arctan2(back[1], back[0])
@@ -155,14 +155,14 @@ def _sun(eye: Eye) -> np.ndarray:
 
 
 class _Meshes:
-    """Surfaces as one array of vertices and one of faces."""
+    """Surfaces merged into one array of vertices and one of faces."""
 
     def __init__(self, surfaces: Sequence[Surface]):
         vertices, normals, faces, bodies, rgba, open_, count = [], [], [], [], [], [], 0
         for surface in surfaces:
             corners, closed = surface.vertices, _closed(surface.vertices, surface.faces)
             sides = surface.faces
-            if closed and _volume(corners, sides) < 0:  # inside out
+            if closed and _volume(corners, sides) < 0:  # faces point inwards
                 sides = sides[:, ::-1]
             points, sides, outward = with_normals(corners, sides)
             vertices.append(points)
@@ -188,7 +188,7 @@ class _Meshes:
 
 
 def _closed(vertices: np.ndarray, faces: np.ndarray) -> bool:
-    """Whether each edge is that of two triangles which go along it in opposite directions."""
+    """Returns whether each edge belongs to two triangles that traverse it in opposite directions."""
     _, place = np.unique(np.asarray(vertices, float), axis=0, return_inverse=True)
     faces = place.reshape(-1)[faces]
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1).reshape(-1, 2).astype(np.int64)
@@ -202,11 +202,11 @@ def _volume(vertices: np.ndarray, faces: np.ndarray) -> float:
     return float(np.einsum("ti,ti->", a, np.cross(b, c)))
 
 
-# What is seen.
+# Surfaces.
 
 
 def _painted(world: _Triangles, eye: Eye, size, setting: Setting, sun, shadows: _Shadows):
-    """Pixels in which there is something, some of them several times, and what that adds to them: colours and opacity (n, 4)."""
+    """Returns pixels with surfaces, possibly repeated, and their contributions: premultiplied color and opacity (n, 4)."""
     width, height = (POINTS * side for side in size)
     seen, normals, which = _in_front(eye.seen(world.corners), world.normals, 1e-3 * setting.reach)
     scale = eye.focal * height / 2
@@ -217,7 +217,7 @@ def _painted(world: _Triangles, eye: Eye, size, setting: Setting, sun, shadows: 
     facing = (doubled_area(screen) < 0) | world.open[which]  # y is down in the picture
     screen, seen, normals, which = screen[facing], seen[facing], normals[facing], which[facing]
     near = 1 / seen[..., 2]
-    # A normal over the depth is linear in the picture, and its direction is the normal's.
+    # The normal divided by the depth is linear in the picture and has the direction of the normal.
     planes = plane_of(screen, np.concatenate([near[..., None], normals * near[..., None]], axis=-1)).astype(
         np.float32
     )
@@ -247,7 +247,7 @@ def _painted(world: _Triangles, eye: Eye, size, setting: Setting, sun, shadows: 
 
 
 def _once_a_pixel(found: Fragments, size: tuple[int, int]) -> tuple[Fragments, np.ndarray, np.ndarray]:
-    """Of the points that a triangle has in a pixel the first one, the pixel, and which share of all points of it they are."""
+    """Returns the first point of each triangle in each pixel, the pixel, and the share of its points that the triangle covers."""
     width, height = (POINTS * side for side in size)
     number = np.full((height, width), -1, np.int32)
     number.ravel()[found.pixel] = np.arange(len(found.pixel), dtype=np.int32)
@@ -273,7 +273,7 @@ def _numbered(found: Fragments, numbers: np.ndarray) -> Fragments:
 
 
 def _in_front(seen: np.ndarray, normals: np.ndarray, least: float):
-    """What of triangles is ahead by at least so much: corners, normals, and the numbers of the triangles that they are of."""
+    """Clips triangles at the depth `least`; returns corners, normals, and the indices of the original triangles."""
     ahead = seen[..., 2] > least
     count = ahead.sum(axis=1)
     whole = np.flatnonzero(count == 3)
@@ -282,7 +282,7 @@ def _in_front(seen: np.ndarray, normals: np.ndarray, least: float):
         cut = np.flatnonzero(count == number)
         if not len(cut):
             continue
-        # The corner that is alone on its side becomes the first one.
+        # The single corner on one side becomes the first one.
         alone = np.argmax(ahead[cut] == (number == 1), axis=1)
         order = (alone[:, None] + np.arange(3)) % 3
         both = np.concatenate([seen, normals], axis=-1)[cut[:, None], order]
@@ -301,7 +301,7 @@ def _in_front(seen: np.ndarray, normals: np.ndarray, least: float):
 
 
 class _Light(NamedTuple):
-    """The light that comes from fragments."""
+    """The shading of fragments."""
 
     eye: Eye
     size: tuple[int, int]
@@ -313,7 +313,7 @@ class _Light(NamedTuple):
     open: np.ndarray
 
     def __call__(self, found: Fragments) -> np.ndarray:
-        """Red, green, blue, each by the opacity, and that: (n, 4)."""
+        """Returns premultiplied red, green and blue, and the opacity, shape (n, 4)."""
         count = len(found.pixel)
         parts = [self._of(found.of(slice(at, at + CHUNK))) for at in range(0, count, CHUNK)]
         return np.concatenate(parts) if parts else np.zeros((0, 4), np.float32)
@@ -357,7 +357,7 @@ class _Light(NamedTuple):
 
 
 class _Ground:
-    """What is behind everything, from one place."""
+    """The background from one camera: ground and sky."""
 
     def __init__(self, eye: Eye, size: tuple[int, int], setting: Setting, sun: np.ndarray):
         width, height = size
@@ -375,7 +375,7 @@ class _Ground:
         reach = np.float32(setting.reach)
         away = np.hypot(*(point - eye.target[:2].astype(np.float32)).T) / reach
         fade = np.exp(-((away / 5) ** 2) - (along / (12 * reach + 2 * height_above)) ** 2)
-        # How far the point on the ground moves from one pixel to the next.
+        # Distance on the ground between neighboring pixels.
         moved, slope = np.zeros_like(point), ray[:, :2] / ray[:, 2:]
         for side in eye.axes[:2].astype(np.float32):
             moved += np.abs(side[:2] - slope * side[2])
@@ -393,7 +393,7 @@ class _Ground:
         self.point = np.column_stack([point, np.full_like(along, setting.ground)])
 
     def shaded(self, shadows: _Shadows) -> np.ndarray:
-        """The picture of it with shadows: (pixels, 3), of its own."""
+        """Returns a new picture of the background with shadows, shape (pixels, 3)."""
         picture = self.picture.copy()
         if len(self.pixel):
             picture[self.pixel] = (
@@ -403,7 +403,7 @@ class _Ground:
 
 
 def _downwards(eye: Eye, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels that look down, and along which rays, of which the share ahead is 1."""
+    """Returns the pixels whose rays point downwards, and the rays, with component 1 ahead."""
     width, height = size
     scale = eye.focal * height / 2
     right, up, back = eye.axes.astype(np.float32)
@@ -418,7 +418,7 @@ def _downwards(eye: Eye, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]
 
 
 class _Shadows:
-    """A map of what the sun sees: as far as it reaches along its rays."""
+    """The shadow map of the sun."""
 
     def __init__(self, solid: _Triangles, sun: np.ndarray, setting: Setting, focus: np.ndarray):
         z = sun
@@ -449,7 +449,7 @@ class _Shadows:
         self.cover = None
 
     def on(self, point: np.ndarray, normal: np.ndarray) -> np.ndarray:
-        """How much of the sun is hidden from points (n, 3) of surfaces: over 4 x 4 texels, so that edges are soft."""
+        """Returns the share of the sun that is hidden from surface points (n, 3), averaged over 4 x 4 texels for soft edges."""
         if not self.some or not len(point):
             return np.zeros(len(point), np.float32)
         place = (point + normal * np.float32(1.5 * self.texel)) @ self.axes.T.astype(np.float32)
@@ -470,7 +470,7 @@ class _Shadows:
         return np.where(inside, hidden / 9, 0)
 
     def on_ground(self, point: np.ndarray) -> np.ndarray:
-        """The same for points of the ground, which is below everything: from a map of what is covered, made blurred once."""
+        """Returns the same for points of the ground, from a coverage map that is blurred once."""
         if not self.some:
             return np.zeros(len(point), np.float32)
         if self.cover is None:
@@ -493,7 +493,7 @@ class _Shadows:
 
 
 def _blurred(image: np.ndarray, radius: int) -> np.ndarray:
-    """Means over 2 radius + 1 rows."""
+    """Returns means over 2 radius + 1 rows."""
     padded = np.pad(image, ((radius + 1, radius), (0, 0)))
     total = np.cumsum(padded, axis=0, dtype=np.float32)
     return (total[2 * radius + 1 :] - total[: -2 * radius - 1]) / (2 * radius + 1)

@@ -1,8 +1,8 @@
-"""A motion as one HTML file that plays anywhere, without a network: the page that `page/` holds, filled with a recording.
+"""A motion as one HTML file that plays offline in a browser: the template in `page/`, filled with a recording.
 
-What is drawn, and how it is interpolated, is in JavaScript of our own on WebGL 2 (decision 0057). Here is what it is given: the
-surfaces of the model with their normals, and for each sample that is shown times and frames of bodies; numbers as integers where
-these are exact enough, and as floats where they are not.
+JavaScript on WebGL 2 in `page/` draws and interpolates (decision 0057). This module creates its data: the surfaces of the model
+with their normals, and for each sample the times and body frames. Numbers are packed as integers if these are accurate enough,
+else as floats.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from .scene import Scene, Surface, scene_of
 from .shot import Shot, shot_of
 
 
-#: As a share of the size of the model, by so much what is drawn may be off.
+#: Maximum error of drawn points, relative to the size of the model.
 EXACT = 1e-4
 
-#: At least so many frames of a sample are kept, however short it is: it may be played slowly.
+#: Minimum number of stored frames of a sample, for slow playback of short motions.
 FRAMES = 240
 
-#: Width and height of the picture that the camera is placed for.
+#: Width and height of the picture for the placement of the camera.
 SIZE = (500, 400)
 
-#: What can be shown beside the bodies.
+#: Optional elements of the picture.
 MARKS = ("frames", "sites", "mass", "contacts", "forces", "ghosts")
 
-#: What is shown of that.
+#: The elements that are shown by default.
 SHOWN = ("contacts", "forces", "ghosts")
 
-#: Where the parts of the page are, and its scripts in their order.
+#: The folder of the page, and its scripts in order.
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = ("motion.js", "triangles.js", "renderer.js", "camera.js", "player.js")
 
 
 class Player:
-    """A motion as a page: `save` writes it to a file, and a notebook shows it. `html` is its text.
+    """A motion as a page: `save` writes it to a file, and a notebook displays it. `html` is its text.
 
-    The arguments are those of `save_html`; `height` is that of the frame in a notebook, in pixels.
+    The arguments are those of `save_html`; `height` is the height of the frame in a notebook, in pixels.
 
     >>> player = rbd.view.Player(rbd.load("pendulum"), title="At rest")
     >>> "<title>At rest</title>" in player.html
@@ -94,14 +94,14 @@ class Player:
         fps, speed, height = (float(number(owner, name, value, above=0)) for name, value in given.items())
         if unknown := sorted(set(show) - set(MARKS)):
             known = ", ".join(map(repr, MARKS))
-            raise ValueError(f"{owner}: show has {unknown[0]!r}; it takes some of {known}")
+            raise ValueError(f"{owner}: show has {unknown[0]!r}; its entries must be among {known}")
         recording = Recording(model, trajectory)
         sample, *ghosts = checked_samples(owner, recording, sample, ghosts)
         others = checked_numbers(owner, recording, "samples", samples)
         kept = sorted({sample, *ghosts, *(one for one in others if recording.shown(one))})
         scene, tree = scene_of(model), recording.tree
         most = {one: _frames(recording, one, fps) for one in kept}
-        # What is followed may be changed while it plays, so a path is there for all.
+        # The user may change the followed body during playback, so each sample has a camera path.
         shots = {
             one: shot_of(owner, recording, scene, SIZE, samples=(one,), follow=True, most=most[one])
             for one in kept
@@ -144,9 +144,9 @@ class Player:
 
     @cached_property
     def html(self) -> str:
-        """The page."""
+        """The text of the page."""
         read = lambda name: (PAGE / name).read_text(encoding="utf-8")
-        # A name in the recording may look like the end of a script.
+        # Escapes names that contain the end tag of a script.
         recording = json.dumps(self._data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
         return string.Template(read("page.html")).substitute(
             title=html.escape(self.title),
@@ -156,7 +156,7 @@ class Player:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file, whole or not at all, and return its path."""
+        """Writes the page to a file atomically, and returns its path."""
         path = checked_path("save", path, (".html", ".htm"), "a page")
         with whole_file(path) as part:
             part.write_text(self.html, encoding="utf-8")
@@ -194,34 +194,39 @@ def save_html(
     play: bool = True,
     loop: bool = True,
 ) -> Path:
-    """Write a motion as one HTML file, which plays in a browser without a network, and return its path.
+    """Writes a motion as one HTML file, which plays offline in a browser, and returns its path.
 
-    The file holds the shapes of the model and the frames of its bodies in the samples that are asked for, and a player: it turns,
-    moves and zooms by mouse and fingers, has a slider for time, and says by `?` what else it knows. A model without shapes is
-    drawn by its links and the ellipsoids of its inertias. A sample that failed plays up to there, and the slider says when and
-    why that was. Between frames positions are on chords. The file is written as a whole, or not at all.
+    The file contains the shapes of the model, the frames of its bodies in the requested samples, and a player. The user rotates,
+    pans and zooms the view by mouse or touch, and moves a time slider; the key `?` shows a help text. A model without shapes is
+    drawn by its links and the ellipsoids of its inertias. A failed sample plays up to its failure, and the slider shows the time
+    and the cause. Positions between frames are interpolated linearly. The file is written atomically.
 
-    **Arguments**
+    Args:
+      model: The simulated model.
+      trajectory: Its trajectory, of one sample or with any batch axes, whose samples are numbered from 0. None shows the
+        model in its neutral configuration.
+      path: The file, in an existing folder.
+      sample: The sample that is shown first.
+      samples: Other samples that can be selected. The file contains only these, `sample` and `ghosts`.
+      ghosts: Samples that are shown translucent beside it.
+      camera: The initial viewpoint, `rbd.view.Camera(azimuth=..., elevation=..., distance=..., look_at=...)`. Attributes
+        that are not set are chosen so that the complete motion is in the picture.
+      fps: Stored frames per second of the motion; at least 240 frames in total, but no more than the trajectory has rows.
+      title: The title of the page; by default the name of the model.
+      show: Elements that are shown initially in addition to the bodies: "frames" of bodies, "sites", the center of "mass",
+        "ghosts", and for models with a contact model the points of "contacts" and the "forces" there. Without these two,
+        contacts are not computed.
+      follow: True if the camera follows the model, or the name of a body to follow; None follows a motion that travels far.
+      curves: Curves over time below the slider: names of joints, for their positions, and of sensors, for their readings.
+        Alternatively a dict of such names with None, and of other names with values for each state of the trajectory, (...,
+        rows) or (..., rows, k).
+      forces: The `forces` of the rollout, for contacts and sensors.
+      speed: Playback speed relative to real time.
+      play: If True, playback starts immediately.
+      loop: If True, playback repeats.
 
-    - `trajectory`: of one sample, or with any batch axes, whose samples are counted through from 0. None shows the model in its
-      neutral configuration.
-    - `path`: of the file. Its folder is there.
-    - `sample`: the one that is shown at first.
-    - `samples`: others that can be chosen; and `ghosts`: those that are shown with it, translucent. No others are in the file.
-    - `camera`: from where it is seen at first, `rbd.view.Camera(azimuth=..., elevation=..., distance=..., look_at=...)`; what is
-      not told is chosen so that all of the motion is in the picture.
-    - `fps`: so many frames of a second of the motion are kept, and 240 of all of it at least, as far as there are so many rows.
-    - `title`: of the page; else the name of the model.
-    - `show`: what is shown beside the bodies at first: "frames" of bodies, "sites", the centre of "mass", "ghosts", and of models
-      with a contact law the points of "contacts" and the "forces" there. Without these two, contacts are not worked out.
-    - `follow`: whether the camera goes along, or the body that it goes along with; None has it follow what travels far.
-    - `curves`: what is drawn over time under the slider: names of joints, for their positions, and of sensors, for what they
-      read; or a dict of such names with None, and of any others with numbers for each state of the trajectory, (..., rows) or
-      (..., rows, k).
-    - `forces`: what the rollout was given beside what the model carries, for contacts and sensors.
-    - `speed`, `play`, `loop`: how fast it plays, whether at once, and whether again and again.
-
-    **Returns** the path.
+    Returns:
+      The path.
 
     >>> model = rbd.load("double_pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5, 1.0]), jnp.zeros(2)), dt=0.01, steps=200)
@@ -239,13 +244,13 @@ def save_html(
     return Player(model, trajectory, owner="save_html", **options).save(path)
 
 
-# What the page is given.
+# Data of the page.
 
 
 def packed(array: np.ndarray, off: float = 0.0) -> dict:
-    """Numbers as text: (n, ...) as they are, or, where that is right to `off`, as integers of two bytes.
+    """Encodes numbers (n, ...) as text: unchanged, or as integers of two bytes if their error is at most `off`.
 
-    Integers count steps between the least and the greatest number of each column, the rest of the axes taken together.
+    Integers count steps between the minimum and the maximum of each column; trailing axes are flattened.
     """
     array = np.asarray(array)
     if array.dtype != np.float64:
@@ -267,11 +272,11 @@ def _text(array: np.ndarray) -> dict:
 
 
 class _Drawn:
-    """What is drawn of a scene, and how exact it has to be.
+    """The drawn elements of a scene, and their accuracy.
 
-    - `data`: for the page.
-    - `reach`: how far each body reaches from its origin, (nb,).
-    - `off`: by how much a point may be off.
+    - `data`: the data of the page.
+    - `reach`: the largest distance of each body's points from its origin, (nb,).
+    - `off`: the maximum error of a point.
     """
 
     def __init__(self, scene: Scene, shot: Shot):
@@ -296,7 +301,7 @@ class _Drawn:
             "size": min(scene.size, setting.reach / 2),
             "radius": setting.reach,
             "cell": setting.spacing,
-            # The weight of all is as long as half the model is wide.
+            # The arrow of the total weight is half as long as the model is wide.
             "newton": setting.reach / weight if np.isfinite(weight) and weight > 0 else setting.reach,
             "up": _quaternion(setting.up),
             "camera": {
@@ -313,7 +318,7 @@ class _Drawn:
         }
 
     def surfaces(self, scene: Scene) -> list[dict]:
-        """Those that are drawn as triangles."""
+        """Returns the surfaces that are drawn as triangles."""
         chosen = [surface for surface in scene.surfaces if not surface.endless or surface.body >= 0]
         drawn = []
         for surface in chosen:
@@ -350,7 +355,7 @@ def _quaternion(rotation) -> list[float]:
 
 
 def _frames(recording: Recording, sample: int, fps: float) -> int:
-    """How many frames of a sample are kept."""
+    """Returns the number of stored frames of a sample."""
     t = recording.t[sample][: recording.shown(sample)]
     return max(FRAMES, int(np.ceil(fps * np.ptp(t))) + 1) if len(t) else FRAMES
 
@@ -358,7 +363,7 @@ def _frames(recording: Recording, sample: int, fps: float) -> int:
 def _motion(recording: Recording, drawn: _Drawn, sample: int, shot: Shot) -> dict:
     poses: Poses = shot.poses[0]
     t = recording.t[sample][np.isfinite(recording.t[sample])]
-    # Of a quaternion that is off by e a rotation is off by up to 2 e in each direction.
+    # An error e of a quaternion causes an error of up to 2 e of the rotation in each direction.
     turn = drawn.off / (2 * np.sqrt(3) * max(drawn.reach.max(initial=0), 1e-12))
     return {
         "number": sample,
@@ -382,7 +387,7 @@ def _pushes(recording: Recording, sample: int, most: int, forces: Sequence[Actin
 
 
 def _curves(owner: str, recording: Recording, sample: int, most: int, curves, forces) -> list[dict]:
-    """The curves asked for, each over the times of the frames: a joint's positions, what a sensor reads, or rows given."""
+    """Returns the requested curves at the times of the frames: joint positions, sensor readings, or given values."""
     if not curves:
         return []
     rows = recording.chosen(sample, most)
@@ -406,7 +411,7 @@ def _curves(owner: str, recording: Recording, sample: int, most: int, curves, fo
         else:
             known = [*model.joint_names, *sensors] if recording.model is model else []
             raise ValueError(
-                f"{owner}: curves has {name!r}, which is no joint nor sensor{suggest(name, known)}"
+                f"{owner}: curves has {name!r}, which is neither a joint nor a sensor{suggest(name, known)}"
             )
         values = np.asarray(values, np.float32).reshape(len(rows), -1)
         lines = [{"label": f"{name}[{i}]", "values": packed(column)} for i, column in enumerate(values.T)]
@@ -415,18 +420,18 @@ def _curves(owner: str, recording: Recording, sample: int, most: int, curves, fo
 
 
 def _rows(owner: str, recording: Recording, sample: int, name: str, values) -> np.ndarray:
-    """Those of one sample of what is given for all rows of a trajectory, (..., rows) or (..., rows, k): (rows, k)."""
+    """Returns the values (rows, k) of one sample from values for all rows of a trajectory, (..., rows) or (..., rows, k)."""
     values, wanted = np.asarray(values, float), (*recording.batch, recording.rows)
     if values.shape[: len(wanted)] != wanted or values.ndim > len(wanted) + 1:
         raise ValueError(
-            f"{owner}: curves[{name!r}] has shape {values.shape}; it has a number or several for each state of the trajectory, "
-            f"so its shape begins with {wanted}"
+            f"{owner}: curves[{name!r}] has shape {values.shape}; it must have one or more values for each state of the "
+            f"trajectory, so its shape begins with {wanted}"
         )
     return values.reshape(recording.samples, recording.rows, -1)[sample]
 
 
 def _followed(model: Model, follow: str | bool | None, shot: Shot) -> str:
-    """What the camera follows, as the page names it: nothing, the whole, or the number of a body."""
+    """Returns the followed object as the page names it: empty, "whole", or the index of a body."""
     if isinstance(follow, str):
         return str(model.body_index(follow))
     return "whole" if shot.follows or follow else ""

@@ -1,7 +1,7 @@
-"""Figures with matplotlib: a robot at a few times of its motion, and its curves.
+"""Figures with matplotlib: poses of a robot along its motion, and its curves.
 
-The robot is painted as in films. matplotlib is imported when a figure is drawn, and none of its global state is touched, so
-this works without a display and in any thread.
+The robot is rendered as in videos. Functions import matplotlib when they draw, and do not touch its global state, so they work
+without a display and in any thread.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .scene import branches, scene_of
 from .shot import Shot, shot_of
 
 
-#: How many poses the filmstrip shows, and how many points its paths have between two of them.
+#: Number of poses in the filmstrip, and of path points between two poses.
 POSES, FINE = 6, 40
 
-#: The width of a page, the height of a row of its curves, in inches; pixels per inch, and how many times as fine pictures are.
+#: Width of a page and height of a row of curves in inches; pixels per inch, and the oversampling of pictures.
 WIDTH, ROW, DPI, FINER = 13.0, 2.9, 110, 1.5
 
-#: Between which widths by heights the pictures of a filmstrip are.
+#: Minimum and maximum aspect ratio, width by height, of the pictures of a filmstrip.
 SHAPES = (0.6, 1.5)
 
 
@@ -45,11 +45,14 @@ def plot_model(
     size: Sequence[int] = (800, 800),
     camera: Camera | Mapping[str, Any] | None = None,
 ) -> None:
-    """Draw the model in one configuration, or in many at once, into a PNG (or whatever picture the ending of `path` says).
+    """Draws the model in one or several configurations into a PNG, or another picture format by the suffix of `path`.
 
-    - `q`: of many, the last one is solid and the others are translucent.
-    - `size`: width and height, in pixels.
-    - `camera`: from where it is seen, as in `rbd.save_video`.
+    Args:
+      model: The model.
+      q: Configurations; the last one is solid, the others are translucent.
+      path: The file.
+      size: Width and height in pixels.
+      camera: The viewpoint, as in `rbd.save_video`.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,12 +85,13 @@ def plot_model(
 
 
 def plot_trajectory(model: Simulated, traj: Trajectory, path: str | Path, sample: SupportsIndex = 0) -> None:
-    """Draw how a model moved into a PNG (or whatever the ending of `path` says): the page of `rbd.plot`.
+    """Draws the motion of a model into a PNG, or another format by the suffix of `path`: the page of `rbd.plot`.
 
-    **Arguments**
-
-    - `traj`: of one sample, or of a batch of them.
-    - `sample`: of a batch, the one whose motion is shown. The energy is shown of the batch.
+    Args:
+      model: The simulated model.
+      traj: Its trajectory, of one sample or a batch.
+      path: The file.
+      sample: The sample whose motion is shown. The energy is shown for the batch.
 
     >>> import pathlib, tempfile
     >>> model = rbd.load("pendulum")
@@ -102,14 +106,16 @@ def plot_trajectory(model: Simulated, traj: Trajectory, path: str | Path, sample
 
 
 def page(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: SupportsIndex = 0):
-    """Draw how a model moved: poses along its motion, positions, velocities, torques, contact forces and energy over time.
+    """Draws poses along a motion, and positions, velocities, torques, contact forces and energy over time.
 
-    **Arguments**
+    Args:
+      model: The simulated model.
+      trajectory: Its trajectory, of one sample or a batch.
+      joints: Names or numbers of the joints to show; by default those that move most.
+      sample: The sample to show, counted over all batch axes. The energy is shown for the batch.
 
-    - `joints`: names or numbers of those to show; by default those that move most.
-    - `sample`: of a batch, the one to show, counted through all batch axes. The energy is shown of the batch.
-
-    **Returns** a matplotlib Figure; `.savefig("page.png")` writes it.
+    Returns:
+      A matplotlib Figure; `.savefig("page.png")` writes it.
 
     >>> model = rbd.load("double_pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5, 1.0]), jnp.zeros(2)), dt=0.01, steps=20)
@@ -139,7 +145,7 @@ def page(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample
 
 
 def _panels(run: Run) -> list[Panel]:
-    """Those that tell something."""
+    """Returns the panels that are not trivial."""
     panels = by_unit(run, "position", run.positions(), "no joint moves")
     panels += by_unit(run, "velocity", run.velocities(), "no joint moves")
     if any(np.any(curve.values != 0) for curve in run.torques()):
@@ -154,7 +160,7 @@ def _panels(run: Run) -> list[Panel]:
 
 
 def filmstrip_of(model: Simulated, t, q) -> Filmstrip | None:
-    """That of configurations (n, nq) at times (n,); None of models in a plane, whose bodies have no looks."""
+    """Returns the filmstrip of configurations (n, nq) at times (n,); None for planar models, whose bodies have no shapes."""
     if tree_of(model).is_planar:
         return None
     t, q = np.asarray(t), np.asarray(q)
@@ -165,7 +171,7 @@ def filmstrip_of(model: Simulated, t, q) -> Filmstrip | None:
 
 
 class Filmstrip:
-    """The robot at a few times, side by side, with the paths of its extremities since the one before."""
+    """The robot at a few times, side by side, with the paths of its extremities between them."""
 
     def __init__(self, recording: Recording, sample: int = 0):
         self.tree, self.failure = recording.tree, recording.failure(sample)
@@ -173,25 +179,25 @@ class Filmstrip:
         self.poses = recording.poses(sample, most=max(POSES * FINE, 400))
         self.times = np.unique(np.linspace(self.poses.t[0], self.poses.t[-1], POSES))
         look = lambda size: shot_of("plot", recording, self.scene, size, samples=(sample,), most=400)
-        # How broad it is seen from the first pictures, in which it fills the height or the width.
+        # The aspect ratio follows from a first framing in a square picture.
         self.size = _size(look((400, 400)))
         self.shot = look(self.size).at(self.times)
 
     def height(self, width: float | int) -> float:
-        """In inches, of as many: of the pictures with their labels."""
+        """Returns the height of the pictures with their labels for a given width, in inches."""
         return width / max(len(self.times), 3) * self.size[1] / self.size[0] + 0.35
 
     @property
     def legend(self) -> str:
-        """What else there is to know about it."""
+        """A text about paths, ground and camera."""
         spacing = self.shot.setting.spacing
         unit = f"{spacing:g} m" if spacing >= 1 else f"{100 * spacing:g} cm"
         ground = "" if self.shot.setting.ground is None else f"; lines on the ground are {unit} apart"
-        moves = "; the camera moves along" if self.shot.follows else ""
-        return f"coloured lines: the paths of the extremities{ground}{moves}"
+        moves = "; the camera follows" if self.shot.follows else ""
+        return f"colored lines: the paths of the extremities{ground}{moves}"
 
     def draw(self, figure) -> None:
-        """Draw it into a figure, or a part of one."""
+        """Draws the filmstrip into a figure or subfigure."""
         painter = Painter(self.scene, self.shot.setting, self.size)
         across = max(len(self.times), 3)
         all_axes = figure.subplots(1, across, squeeze=False)[0]
@@ -222,7 +228,7 @@ class Filmstrip:
         figure.text(0.99, 0.985, text, ha="right", va="top", fontsize=9, color=color)
 
     def _tips(self):
-        """The ends of the branches as smooth functions of time, and the numbers of their branches."""
+        """Returns the ends of the branches as smooth functions of time, and the numbers of their branches."""
         tree, poses = self.tree, self.poses
         leaves = np.setdiff1d(np.arange(tree.nb), np.asarray(tree.topology.parents))
         mass, com = (
@@ -239,7 +245,7 @@ class Filmstrip:
 
 
 def _size(shot: Shot) -> tuple[int, int]:
-    """Of the pictures of a shot, in pixels: as broad by their height as what is seen, within `SHAPES`."""
+    """Returns the size of the pictures of a framing in pixels, with the aspect ratio of its content within `SHAPES`."""
     span = np.ptp(shot.corners @ shot.eye.axes[:2].T, axis=0)
     shape = float(np.clip(span[0] / max(span[1], 1e-9), *SHAPES))
     width = round(WIDTH * DPI * FINER / POSES)

@@ -1,4 +1,4 @@
-"""A model that is put into configurations by hand: joint by joint, or by pulling at a body. Loops stay closed."""
+"""Poses of a model set by the user: joint by joint, or by dragging a body. Loops stay closed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..model import Model, neutral
 from ..simulate.systems import Simulated, tree_of
 
 
-#: How near a body is brought to where it is pulled, in m and rad, and in how many steps at most.
+#: Tolerance of the dragged body's pose in m and rad, and the maximum number of steps.
 TOLERANCE, STEPS = 1e-4, 30
 
 
 class Slider(NamedTuple):
-    """A coordinate that can be moved by itself.
+    """A coordinate that the user can set.
 
-    - `name`: of the joint, with the number of the coordinate if it has several; of a reduced model, of the variable.
-    - `joint`: None of a reduced model's variable.
-    - `place`: where it is in q.
-    - `lower`, `upper`: its limits, or where there is none half a turn, or some lengths of the model.
+    - `name`: the name of the joint, with the index of the coordinate if it has several; for a reduced model, of the variable.
+    - `joint`: the joint; None for a variable of a reduced model.
+    - `place`: its index in q.
+    - `lower`, `upper`: its limits; without limits, half a revolution or a few lengths of the model.
     """
 
     name: str
@@ -39,11 +39,11 @@ class Slider(NamedTuple):
 
 
 class Posing:
-    """A configuration that is changed by hand.
+    """A configuration that the user changes.
 
-    - `q`: what it is.
-    - `sliders`: the coordinates of joints to which one adds. Those that mimic others follow, and have none.
-    - `note`: what was not done of what was last asked, and why; empty if all was.
+    - `q`: the configuration.
+    - `sliders`: the coordinates that the user can set. Mimic joints follow and have no slider.
+    - `note`: the reason why the last request was not fulfilled; empty if it was.
     """
 
     def __init__(self, model: Simulated, q: Any = None, size: float = 1.0):
@@ -56,22 +56,32 @@ class Posing:
         self._close(self.q, None)
 
     def set(self, q: Any) -> None:
-        """Another configuration; loops are closed from there."""
+        """Sets a configuration, from which loops are then closed."""
         self._close(np.asarray(q, self.model.dtype), None)
 
     def set_joint(self, slider: Slider, value: float) -> None:
-        """One coordinate within its limits, the others where they are, or where loops move them. Where loops do not let it get
-        there it stays."""
+        """Sets one coordinate within its limits; others stay or follow the loops.
+
+        If the loops cannot be closed, the configuration does not change.
+        """
         q = self.q.copy()
         q[slider.place] = np.clip(value, slider.lower, slider.upper)
         self._close(q, slider.joint)
 
     def drag(self, body: int, point: Any, position: Any, rotation: Any = None) -> float:
-        """The configuration moved so that a point of a body, given in its frame, comes to a position, within the limits of joints
-        and with loops closed; with a rotation the body also turns there. What is out of reach is gone as near to as possible.
+        """Moves a point of a body to a position by inverse kinematics, within joint limits and with loops closed.
 
-        A robot that floats is held by its base, unless it is its base that is pulled. Returns how far off it remains, in m or
-        rad.
+        If the target is out of reach, the point moves as close as possible. A floating base stays in place unless it is the
+        dragged body.
+
+        Args:
+          body: The index of the body.
+          point: The point in the frame of the body.
+          position: The target in the world.
+          rotation: The target rotation of the body; None for any rotation.
+
+        Returns:
+          The remaining error in m or rad.
         """
         dtype = self.model.dtype
         array = lambda x: jnp.asarray(np.asarray(x), dtype)
@@ -93,25 +103,25 @@ class Posing:
         if np.isfinite(q).all() and float(found.violation) <= 10 * TOLERANCE:
             self.q, self.note = q, "" if off <= 10 * TOLERANCE else f"out of reach by {off:.2g}"
         else:
-            self.note = "cannot follow there with its loops closed"
+            self.note = "cannot reach this pose with closed loops"
         return off
 
     def _close(self, q: np.ndarray, held: str | None) -> None:
-        """Take a configuration, its loops closed with a joint held where it is."""
+        """Sets a configuration after closing its loops, with one joint held."""
         self.note = ""
         if isinstance(self.model, Model) and self.model.constraints:
             found = assemble(self.model, jnp.asarray(q), hold=() if held is None else (held,))
             if not bool(found.closed):
-                self.note = f"loops cannot be closed there: they stay open by {float(found.residual):.2g}"
+                self.note = f"loops cannot be closed: they stay open by {float(found.residual):.2g}"
                 return
             q = np.asarray(found.q)
         self.q = q
 
 
 class _Grip(Residual):
-    """Where a point of a body is, less where it should be, and how the body is turned against how it should be: 6 numbers.
+    """The position and rotation errors of a point of a body: 6 numbers.
 
-    The number of the body is a leaf, so that what pulls at one body is compiled for all.
+    The index of the body is a leaf, so that one compiled function serves all bodies.
     """
 
     body: Int[Array, ""]
@@ -139,7 +149,7 @@ def _sliders(model: Simulated, size: float) -> tuple[Slider, ...]:
                 columns = np.asarray(joint.motion_subspace(joint.neutral().astype(model.dtype)), float)
                 turns = np.linalg.norm(columns[:3, i]) > 0
                 most = np.pi if turns else 2 * size
-                # What has one limit alone has as much room on its other side.
+                # A coordinate with a single limit gets an equal range on its other side.
                 low = low if np.isfinite(low) else min(-most, high - most if np.isfinite(high) else -most)
                 high = high if np.isfinite(high) else max(most, low + most)
             title = name if joint.nq == 1 else f"{name}[{i}]"
@@ -148,7 +158,7 @@ def _sliders(model: Simulated, size: float) -> tuple[Slider, ...]:
 
 
 def _floating(model: Model) -> tuple[tuple[int, str], ...]:
-    """The bodies that float, and their joints."""
+    """Returns the floating bodies and their joints."""
     topology = model.topology
     return tuple(
         (body, model.joint_names[body])

@@ -1,4 +1,4 @@
-"""Where a model touches along a recording, and with what force."""
+"""Contact points and forces along a recording."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .recording import Recording
 
 
 class Pushes(NamedTuple):
-    """The contacts that act in some rows of a recording, those of a row one after the other.
+    """The active contacts in some rows of a recording, concatenated row by row.
 
-    - `count`: how many there are in each row.
-    - `point`: where, in the world (n, 3).
-    - `force`: what the other shape does there to that of a body; where both are on bodies, the first to the second (n, 3).
+    - `count`: the number of contacts in each row.
+    - `point`: their points in the world (n, 3).
+    - `force`: the forces on the shape of the body; between two bodies, the force of the first shape on the second (n, 3).
     """
 
     count: np.ndarray
@@ -31,7 +31,7 @@ class Pushes(NamedTuple):
 
 
 def has_pushes(model: Simulated, forces: Sequence[Acting] = ()) -> bool:
-    """Whether contacts of a model act: under its law, or as forces between two shapes."""
+    """Returns whether contacts of a model exert forces, by a contact model or as forces between two shapes."""
     if not isinstance(model, Model):
         return False
     return contact_law(model) is not None or any(
@@ -40,9 +40,13 @@ def has_pushes(model: Simulated, forces: Sequence[Acting] = ()) -> bool:
 
 
 def pushes_of(recording: Recording, sample: int, rows: np.ndarray, forces: Sequence[Acting] = ()) -> Pushes:
-    """The contacts of a sample in some of its rows.
+    """Returns the contacts of a sample in some of its rows.
 
-    - `forces`: what the rollout was given beside what the model carries.
+    Args:
+      recording: The recording.
+      sample: The sample.
+      rows: The rows.
+      forces: The `forces` of the rollout.
     """
     model = recording.tree
     found = recording.steps(sample, rows).contacts(model, forces)
@@ -52,12 +56,12 @@ def pushes_of(recording: Recording, sample: int, rows: np.ndarray, forces: Seque
 
 
 def acting_in(model: Model, found: Contacts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which contacts act, where they are, and the forces as `Pushes` has them, with the axes of what was found."""
+    """Returns a mask of active contacts, their positions, and their forces as in `Pushes`, with the shape of `found`."""
     distance, position, frame, push = (
         np.asarray(x, float) for x in (found.distance, found.position, found.frame, found.force)
     )
     force = np.einsum("...ij,...j->...i", frame, push[..., :3])
-    # Which pair a contact is of is known row by row: a law may keep the deepest alone.
+    # The pair of a contact may differ from row to row: a contact model may return only the deepest contacts.
     on_world = found.bodies(model)[np.asarray(found.pair), 1] < 0
     force = np.where(on_world[..., None], -force, force)
     acting = distance < np.asarray(found.margin, float)

@@ -1,8 +1,9 @@
-"""Triangles to pixels, in NumPy: all fragments of all triangles at once, and which of them are seen. Decision 0058.
+"""Rasterization of triangles in NumPy: all fragments of all triangles at once, and the visible ones. Decision 0058.
 
-A triangle is cut into spans, one for each row of pixels whose middle line it meets, and a span into fragments, one for each
-pixel whose middle is in it. Triangles that share an edge work its crossings out from the same numbers, so that a pixel between
-them belongs to one of them: there are no cracks. What is a share of 1/depth is linear in the picture, in perspective too.
+A triangle is divided into spans, one for each row of pixels whose center line it crosses, and a span into fragments, one for
+each pixel whose center it covers. Triangles that share an edge compute its crossings from the same numbers, so each pixel
+along it belongs to exactly one triangle, without cracks. A quantity divided by depth is linear in the picture, also in
+perspective.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 
 class Fragments(NamedTuple):
-    """Pixels of triangles: the number of the triangle, of the pixel (row by row), and how near it is there: larger is nearer."""
+    """Pixels of triangles: the index of the triangle, of the pixel (row by row), and the nearness there; larger is nearer."""
 
     triangle: np.ndarray
     pixel: np.ndarray
@@ -24,7 +25,7 @@ class Fragments(NamedTuple):
 
 
 def plane_of(corners: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Functions of the picture, `a x + b y + c`, that have the given values (t, 3, ...) at corners (t, 3, 2): (t, 3, ...)."""
+    """Returns the linear functions `a x + b y + c` with given values (t, 3, ...) at corners (t, 3, 2), shape (t, 3, ...)."""
     x, y = corners[..., 0], corners[..., 1]
     area = doubled_area(corners)
     slopes = np.stack([np.roll(y, -1, 1) - np.roll(y, 1, 1), np.roll(x, 1, 1) - np.roll(x, -1, 1)], axis=1)
@@ -35,13 +36,20 @@ def plane_of(corners: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def doubled_area(corners: np.ndarray) -> np.ndarray:
-    """Twice the area of triangles (t, 3, 2), positive where they turn from x to y."""
+    """Returns twice the area of triangles (t, 3, 2), positive if they are oriented from x to y."""
     first, second = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     return first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
 
 
 def fragments(corners: np.ndarray, nearness: np.ndarray, width: int, height: int) -> Fragments:
-    """All fragments of triangles (t, 3, 2) in pixels, x to the right and y down, whose nearness is (a, b, c): (t, 3)."""
+    """Returns all fragments of triangles.
+
+    Args:
+      corners: Corners (t, 3, 2) in pixels, x to the right and y down.
+      nearness: Coefficients (a, b, c) of the nearness of each triangle, (t, 3).
+      width: Width of the picture in pixels.
+      height: Height of the picture in pixels.
+    """
     x, y = corners[..., 0], corners[..., 1]
     first = np.clip(np.ceil(y.min(axis=1) - 0.5), 0, height).astype(np.int32)
     last = np.clip(np.ceil(y.max(axis=1) - 0.5), 0, height).astype(np.int32)
@@ -65,14 +73,14 @@ def fragments(corners: np.ndarray, nearness: np.ndarray, width: int, height: int
 
 
 def _counted(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For groups of so many, one after the other: the number of the group, and from 0 within it."""
+    """Returns, for concatenated groups of `count` elements, the index of the group and the index within it."""
     group = np.repeat(np.arange(len(count), dtype=np.int32), count)
     starts = np.cumsum(count) - count
     return group, np.arange(len(group), dtype=np.int32) - np.repeat(starts.astype(np.int32), count)
 
 
 def _spans(corners: np.ndarray, count: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From where to where triangles reach along x at rows y, `count` rows for each."""
+    """Returns the start and the end along x of triangles at rows y, with `count` rows for each triangle."""
     over = np.sign(doubled_area(corners))
     low = np.repeat(corners[..., 0].min(axis=1), count)
     high = np.repeat(corners[..., 0].max(axis=1), count)
@@ -82,7 +90,7 @@ def _spans(corners: np.ndarray, count: np.ndarray, y: np.ndarray) -> tuple[np.nd
             y0 - y1,
             x1 - x0,
             x0 * y1 - x1 * y0,
-        )  # an edge the other way has these with the other sign, exactly
+        )  # the reversed edge has exactly the negative coefficients
         upright = a != 0
         divisor = np.where(upright, a, 1)
         slope, offset = np.where(upright, -b / divisor, 0), -c / divisor
@@ -94,11 +102,11 @@ def _spans(corners: np.ndarray, count: np.ndarray, y: np.ndarray) -> tuple[np.nd
 
 
 def nearest(found: Fragments, pixels: int) -> tuple[Fragments, np.ndarray]:
-    """The fragment that is seen in each pixel that has one; and how near it is in all pixels, -inf where nothing is.
+    """Returns the visible fragment of each covered pixel, and the nearness in all pixels, -inf without a fragment.
 
-    Nearness is positive.
+    Nearness must be positive.
     """
-    # A positive float and its bits, read as an integer, are ordered alike: one maximum finds the nearest and whose it is.
+    # Positive floats have the order of their bits as integers: one maximum finds the nearness and the triangle.
     key = found.nearness.view(np.uint32).astype(np.uint64) << np.uint64(32)
     key |= found.triangle.view(np.uint32)
     buffer = np.zeros(pixels, np.uint64)
@@ -112,7 +120,7 @@ def nearest(found: Fragments, pixels: int) -> tuple[Fragments, np.ndarray]:
 
 
 def stacked(found: Fragments):
-    """Fragments by pixel from the farthest to the nearest: for each place in that order, those which have it."""
+    """Yields layers of fragments from the farthest to the nearest, with at most one fragment for each pixel."""
     order = np.lexsort((found.nearness, found.pixel))
     found = found.of(order)
     new = np.append(True, found.pixel[1:] != found.pixel[:-1]) if len(order) else np.zeros(0, bool)

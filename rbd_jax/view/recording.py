@@ -1,4 +1,4 @@
-"""A motion to be shown: of one sample or of many, of which the frames of bodies are computed when they are asked for."""
+"""A motion of one or many samples, whose body frames are computed on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..spatial.transform import Transform
 from .scene import checked_tree
 
 
-#: The frames of so many configurations are computed at once: whatever their number is, one program does it.
+#: Number of configurations in one call, so that a single compiled program serves any number.
 BLOCK = 64
 
 
@@ -30,7 +30,7 @@ class Poses:
     """The frames of all bodies in the world over time.
 
     - `t`: times, (frames,).
-    - `position`: (frames, nb, 3); `quaternion`: (frames, nb, 4), scalar first, each on the side of the one before it.
+    - `position`: (frames, nb, 3); `quaternion`: (frames, nb, 4), scalar first, with signs that make it continuous.
     """
 
     t: np.ndarray
@@ -38,7 +38,7 @@ class Poses:
     quaternion: np.ndarray
 
     def at(self, times: np.ndarray) -> Poses:
-        """At other times: positions on the chord between two frames, quaternions on the chord and made unit; the ends outside."""
+        """Returns poses at other times, by linear interpolation with normalized quaternions; constant outside."""
         times = np.clip(np.asarray(times, float), self.t[0], self.t[-1])
         row = np.clip(np.searchsorted(self.t, times, side="right") - 1, 0, max(len(self.t) - 2, 0))
         after = np.minimum(row + 1, len(self.t) - 1)
@@ -49,7 +49,7 @@ class Poses:
 
     @property
     def rotation(self) -> np.ndarray:
-        """The rotations of the bodies: (frames, nb, 3, 3)."""
+        """The rotations of the bodies, (frames, nb, 3, 3)."""
         w, x, y, z = np.moveaxis(self.quaternion, -1, 0)
         rows = [
             [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -60,17 +60,17 @@ class Poses:
 
 
 class Samples:
-    """A trajectory with any batch axes, of which samples are counted through.
+    """A trajectory with any batch axes, whose samples are numbered over all of them.
 
-    Samples that fail are shown up to there: `shown(sample)` is the number of their rows that are finite, from the first.
+    Failed samples are shown up to their failure: `shown(sample)` is the number of leading finite rows.
     """
 
     def __init__(self, model: Simulated, trajectory: Trajectory):
         if not isinstance(model, (Model, ReducedModel)):
-            raise TypeError(f"view: model is a {type(model).__name__}; it takes a Model, or a ReducedModel")
+            raise TypeError(f"view: model is a {type(model).__name__}; it must be a Model or a ReducedModel")
         if not isinstance(trajectory, Trajectory):
             raise TypeError(
-                f"view: trajectory is a {type(trajectory).__name__}; it takes what rollout or simulate_batch returns"
+                f"view: trajectory is a {type(trajectory).__name__}; it must be what rollout or simulate_batch returns"
             )
         self.model, self.tree, self.trajectory = model, tree_of(model), trajectory
         q = np.asarray(trajectory.q)
@@ -96,23 +96,23 @@ class Samples:
         return len(self.q)
 
     def shown(self, sample: int = 0) -> int:
-        """How many rows of a sample are finite, from the first."""
+        """Returns the number of leading finite rows of a sample."""
         finite = np.isfinite(self.q[sample]).all(axis=-1) & np.isfinite(self.t[sample])
         return self.rows if finite.all() else int(np.argmin(finite))
 
     def failure(self, sample: int = 0) -> str | None:
-        """What to say of a sample that failed, and when; None of one that did not."""
+        """Returns a description of the failure or warning of a sample; None without one."""
         codes = np.ravel(self.trajectory.code)
-        code = int(codes[sample if len(codes) > 1 else 0])  # one for all, where they are not told apart
+        code = int(codes[sample if len(codes) > 1 else 0])  # a single code applies to all samples
         last = self.shown(sample)
         if not code and last == self.rows:
             return None
         what = Result(code).title if code and code in set(Result) else "not finite"
         time = self.t[sample][max(last - 1, 0)]
-        return f"failed at t = {time:.3g} s: {what}" if last < self.rows else f"doubtful: {what}"
+        return f"failed at t = {time:.3g} s: {what}" if last < self.rows else f"warning: {what}"
 
     def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
-        """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
+        """Returns the indices of the finite rows of a sample in the order of time; at most `most` of them, evenly spaced."""
         if not 0 <= sample < self.samples:
             raise IndexError(f"view: there is no sample {sample}; there are {self.samples}, counted from 0")
         count = self.shown(sample)
@@ -123,23 +123,23 @@ class Samples:
             rows = np.unique(np.linspace(0, count - 1, most).astype(int))
         return (
             rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
-        )  # time may run backwards
+        )  # times may decrease
 
     def path(self, sample: int = 0) -> Trajectory:
-        """One sample as far as it is finite, in the order of time: a trajectory without batch axes."""
+        """Returns the finite part of one sample in the order of time, as a trajectory without batch axes."""
         rows = self.chosen(sample)
         return self._rows(sample, rows, np.minimum(rows[:-1], rows[1:]))
 
     def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
-        """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
+        """Returns the trajectory of the steps that start in some rows of a sample, whose number `padded` increases.
 
-        The last row has the control of the step that led there.
+        The last row has the control of the preceding step.
         """
         rows = padded(rows)
         return self._rows(sample, np.append(rows, rows[-1]), np.minimum(rows, max(self.rows - 2, 0)))
 
     def _rows(self, sample: int, states: np.ndarray, steps: np.ndarray) -> Trajectory:
-        """The trajectory of some states of a sample, and of the controls of some of its steps, zero where it has none."""
+        """Returns the trajectory with some states of a sample and the controls of some of its steps, zero without controls."""
         path = self.trajectory
 
         def picked(x, rows):
@@ -154,7 +154,7 @@ class Samples:
 
 
 class Recording(Samples):
-    """The motion of a model in space, of a trajectory or one configuration: the frames of its bodies, when they are asked for."""
+    """The motion of a spatial model from a trajectory or in one configuration, with body frames computed on request."""
 
     def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
         checked_tree(model)
@@ -165,7 +165,7 @@ class Recording(Samples):
         super().__init__(model, trajectory)
 
     def poses(self, sample: int = 0, most: int | None = None) -> Poses:
-        """The frames of the bodies in the rows of one sample that are `chosen`."""
+        """Returns the frames of the bodies in the `chosen` rows of one sample."""
         rows = self.chosen(sample, most)
         t, q = self.t[sample][rows], self.q[sample][rows]
         position, turned = frames_of(self.model, t, q)
@@ -173,13 +173,13 @@ class Recording(Samples):
 
 
 def padded(rows: np.ndarray) -> np.ndarray:
-    """As many as a power of two, the last again and again: few lengths, so that few are compiled."""
+    """Returns the rows padded to a power of two by repeating the last one, so that few lengths are compiled."""
     full = max(16, 1 << (len(rows) - 1).bit_length())
     return np.concatenate([rows, np.repeat(rows[-1:], full - len(rows), axis=0)])
 
 
 def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
+    """Returns positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
     parts = []
     for start in range(0, len(q), BLOCK):
         rows = np.minimum(np.arange(start, start + BLOCK), len(q) - 1)
@@ -199,7 +199,7 @@ def _frames(model: Simulated, t, q):
 
 
 def continuous(quaternions: np.ndarray) -> np.ndarray:
-    """The same attitudes, each quaternion on the side of the one before it along axis 0."""
+    """Returns the same rotations, with the sign of each quaternion chosen for continuity along axis 0."""
     turned = np.sum(quaternions[1:] * quaternions[:-1], axis=-1, keepdims=True) < 0
     signs = np.cumprod(np.where(turned, -1.0, 1.0), axis=0)
     return np.concatenate([quaternions[:1], signs * quaternions[1:]])

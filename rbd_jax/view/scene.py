@@ -1,9 +1,8 @@
-"""What there is to see of a model: triangles fixed to its bodies, in NumPy. All that draws, draws this.
+"""The appearance of a model: triangles fixed to its bodies, in NumPy. All renderers use it.
 
-A tree of bodies is seen by the shapes that its model carries: those to be seen, or, where it has none of them, those to touch
-with; a body whose shapes are away from the joint that it turns about hangs there on a thin rod. A tree without any shape gets a
-look made up from its numbers: capsules along its links, and around the centre of mass of each body the ellipsoid that has its
-inertia.
+A tree of bodies is drawn by the visual shapes of its model, or by its collision shapes if it has no visual ones. If the shapes
+of a body are away from the axis of its joint, a thin rod connects them. A tree without shapes gets a default appearance:
+capsules along its links, and the ellipsoid of inertia around the center of mass of each body.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ from ..shapes.surfaces import ball, box, capsule
 from ..simulate.systems import Simulated, tree_of
 
 
-#: How thick made-up links are, of the median length of a link.
+#: Thickness of default links, relative to the median length of a link.
 THICKNESS = 0.07
 
-#: How opaque the ellipsoids of inertia are.
+#: Opacity of the ellipsoids of inertia.
 VEIL = 0.35
 
-#: The colour of rods, and how far from its joint a body must be to get one, of the typical length.
+#: Color of rods, and the minimum distance of a body from its joint for a rod, relative to the typical length.
 ROD, AWAY = (0.55, 0.57, 0.6, 1.0), 0.15
 
 
 @dataclass(frozen=True)
 class Surface:
-    """Triangles of one colour, fixed to a body.
+    """Triangles of one color, fixed to a body.
 
-    - `name`: of the shape, or of what was made up.
-    - `body`: the number of the body, -1 for the world.
-    - `vertices`, `faces`: points (v, 3) in the frame of the body, and three numbers of them for each triangle, outside
-      counterclockwise: (f, 3).
+    - `name`: the name of the shape or of the default element.
+    - `body`: the index of the body, -1 for the world.
+    - `vertices`, `faces`: points (v, 3) in the frame of the body, and three indices for each triangle, counterclockwise from
+      outside: (f, 3).
     - `rgba`: red, green, blue and opacity, from 0 to 1.
-    - `endless`: a plane without bounds, of which the triangles are a part.
+    - `endless`: whether it is an unbounded plane, of which the triangles are a part.
     """
 
     name: str
@@ -56,10 +55,10 @@ class Surface:
 
 @dataclass(frozen=True)
 class Scene:
-    """A model to be seen.
+    """The surfaces of a model.
 
-    - `surfaces`: what is drawn of it.
-    - `size`: a length that is typical of it, twice that of its median link: for the thickness of what is added to it.
+    - `surfaces`: the surfaces.
+    - `size`: a typical length of the model, twice that of its median link, for the scale of added elements.
     """
 
     model: Model
@@ -68,17 +67,17 @@ class Scene:
 
     @property
     def moving(self) -> tuple[Surface, ...]:
-        """Those on bodies."""
+        """The surfaces on bodies."""
         return tuple(surface for surface in self.surfaces if surface.body >= 0)
 
     @property
     def fixed(self) -> tuple[Surface, ...]:
-        """Those on the world."""
+        """The surfaces on the world."""
         return tuple(surface for surface in self.surfaces if surface.body < 0)
 
 
 def scene_of(model: Simulated) -> Scene:
-    """What there is to see of a model. A mesh that cannot be read is drawn as a box, and a `ModelWarning` says why."""
+    """Returns the scene of a model. A mesh that cannot be read is drawn as a box, with a `ModelWarning`."""
     tree = checked_tree(model)
     roots = _roots(tree)
     shapes: dict[int, list[Shape]] = {root: [] for root in (-1, *np.unique(roots).tolist())}
@@ -102,18 +101,18 @@ def scene_of(model: Simulated) -> Scene:
 
 
 def checked_tree(model: Simulated) -> Model:
-    """The one model in space whose bodies are to be seen."""
+    """Returns the spatial model whose bodies are shown; raises an error for planar models and batches."""
     if not isinstance(model, (Model, ReducedModel)):
-        raise TypeError(f"view: model is a {type(model).__name__}; it takes a Model, or a ReducedModel")
+        raise TypeError(f"view: model is a {type(model).__name__}; it must be a Model or a ReducedModel")
     tree = tree_of(model)
     if tree.is_planar:
         raise ValueError(
-            f"view: model {tree.name!r} is on planar algebra, where bodies have no looks; show the model that it was "
-            "made of, which has the same q and v"
+            f"view: model {tree.name!r} is on planar algebra, where bodies have no shapes; show the original spatial "
+            "model, which has the same q and v"
         )
     if np.ndim(tree.gravity) != 1:
         raise ValueError(
-            f"view: model {tree.name!r} is a batch of {len(tree.gravity)} models; take one, "
+            f"view: model {tree.name!r} is a batch of {len(tree.gravity)} models; select one, "
             "jax.tree.map(lambda leaf: leaf[0], model)"
         )
     return tree
@@ -124,7 +123,7 @@ def _body(model: Model, shape: Shape) -> int:
 
 
 def _roots(model: Model) -> np.ndarray:
-    """The root of the tree that each body is in."""
+    """Returns the root body of the tree that contains each body."""
     roots = np.arange(model.nb)
     for body, parent in enumerate(model.topology.parents):
         if parent >= 0:
@@ -149,7 +148,7 @@ def _surface_of(model: Model, shape: Shape, size: float, troubles: list[str]) ->
 
 
 def _rods(model: Model, surfaces: Sequence[Surface], size: float) -> list[Surface]:
-    """From the joints that bodies turn about to their shapes, where these are away from there."""
+    """Returns rods from joints to shapes that are away from the joint."""
     rods = []
     for body in sorted({surface.body for surface in surfaces if surface.body >= 0}):
         points = np.concatenate([surface.vertices for surface in surfaces if surface.body == body])
@@ -162,18 +161,18 @@ def _rods(model: Model, surfaces: Sequence[Surface], size: float) -> list[Surfac
 
 
 def _turns_in_place(model: Model, body: int) -> bool:
-    """Whether the origin of a body stays where it is in its parent, whatever its joint does."""
+    """Returns whether the origin of a body is fixed in its parent for all joint positions."""
     if not 0 < model.topology.joint_nv[body] <= 3:
         return False
     joint = model.joint(body)
     return not np.abs(np.asarray(joint.motion_subspace(joint.neutral()))[3:]).max() > 1e-9
 
 
-# Looks that are made up.
+# Default appearance.
 
 
 def _made_up(model: Model, bodies: np.ndarray, size: float) -> list[Surface]:
-    """A look for the bodies of a tree: its links, and the inertias of its bodies."""
+    """Returns the default surfaces of the bodies of a tree: links and ellipsoids of inertia."""
     parents = np.asarray(model.topology.parents)
     places = np.asarray(model.placements.position, float)
     radius = THICKNESS * size / 2
@@ -201,7 +200,7 @@ def _made_up(model: Model, bodies: np.ndarray, size: float) -> list[Surface]:
 
 
 def _anchors(model: Model, body: str) -> list[tuple[str, np.ndarray]]:
-    """The points of a body that loops hold, each with the name of the constraint."""
+    """Returns the points of a body at loop constraints, each with the name of the constraint."""
     found = []
     for constraint in model.constraints:
         points = np.asarray(constraint.frames.position, float).reshape(-1, 3)
@@ -210,7 +209,7 @@ def _anchors(model: Model, body: str) -> list[tuple[str, np.ndarray]]:
 
 
 def branches(model: Model) -> np.ndarray:
-    """A number for each body, equal along a limb: a new one starts where a body has several children."""
+    """Returns a branch number for each body; a new branch starts where a body has several children."""
     parents = np.asarray(model.topology.parents)
     count = np.bincount(parents[parents >= 0], minlength=model.nb)
     branch, last = np.zeros(model.nb, int), -1
@@ -224,10 +223,10 @@ def branches(model: Model) -> np.ndarray:
 
 
 def ellipsoid_of_inertia(model: Model, body: int) -> np.ndarray | None:
-    """The uniform ellipsoid with the inertia of a body: its semiaxes as columns, in the frame of the body. None without mass.
+    """Returns the uniform ellipsoid with the inertia of a body: semiaxes as columns, in the frame of the body; None without mass.
 
-    Of principal moments `I` about the centre of mass, semiaxis i is `sqrt(5 (I_j + I_k - I_i) / 2 m)`. A point mass is
-    drawn as the ball of water that weighs as much.
+    For principal moments `I` about the center of mass, semiaxis i is `sqrt(5 (I_j + I_k - I_i) / 2 m)`. A point mass is
+    drawn as a ball of water of equal mass.
     """
     mass = float(np.asarray(model.inertias.mass)[body])
     if not (np.isfinite(mass) and mass > 0):
@@ -239,12 +238,12 @@ def ellipsoid_of_inertia(model: Model, body: int) -> np.ndarray | None:
     semiaxes = np.sqrt(np.maximum(squares, 0))
     if semiaxes.max() <= 0:
         return np.eye(3) * (3 * mass / (4000 * np.pi)) ** (1 / 3)
-    # Rods and plates have a thickness that is seen.
+    # Rods and plates get a visible thickness.
     return axes * np.maximum(semiaxes, 0.05 * semiaxes.max())
 
 
 def _link(end: np.ndarray, radius: float):
-    """A capsule from the origin to a point."""
+    """Returns a capsule from the origin to a point."""
     length = float(np.linalg.norm(end))
     z = end / length
     x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
@@ -254,7 +253,7 @@ def _link(end: np.ndarray, radius: float):
 
 
 def _size(model: Model) -> float:
-    """Twice the median of its links and of the arms of its centres of mass; of bodies that have neither, of their inertia."""
+    """Returns twice the median length of links and of distances to centers of mass; without these, a length of the inertia."""
     parents = np.asarray(model.topology.parents)
     steps = np.linalg.norm(np.asarray(model.placements.position, float)[parents >= 0], axis=1)
     lengths = np.append(steps, np.linalg.norm(np.asarray(model.inertias.com, float), axis=1))

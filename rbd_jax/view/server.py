@@ -1,4 +1,4 @@
-"""The server that a browser is shown a model by: viser's, on a port that is free, and quiet."""
+"""The viser server that shows a model in a browser, on a free port and without console output."""
 
 from __future__ import annotations
 
@@ -14,40 +14,43 @@ if TYPE_CHECKING:
     import viser
 
 
-#: Where ports are tried from, and how many.
+#: The first port to try, and the number of ports.
 FIRST, TRIED = 8080, 100
 
 
 def serve(owner: str, host: str, port: int | None, label: str) -> viser.ViserServer:
-    """A server on a host and a port, by default the first one that is free from 8080 on. One that is in use is refused."""
+    """Returns a server on a host and a port, by default the first free port from 8080.
+
+    It raises an OSError if the port is in use.
+    """
     try:
         import viser
     except ImportError:
         raise ImportError(f"{owner} needs viser: pip install 'rbd_jax[view]'") from None
     chosen = _port(owner, host, port)
     with _quiet():
-        # Of "localhost", which is two addresses where there is IPv6, viser would have to get both.
+        # With IPv6, "localhost" has two addresses, and viser would need the port on both.
         server = viser.ViserServer(
             "127.0.0.1" if host == "localhost" else host, chosen, label=label, verbose=False
         )
-    if port is not None and server.get_port() != port:  # taken in between: viser goes on to the next
+    if port is not None and server.get_port() != port:  # another process took it, so viser used the next one
         stop(server)
         raise _in_use(owner, host, port)
-    atexit.unregister(server.stop)  # which has words; who has asked for the server ends it
-    # Nobody is let in from outside, by a click or by a page that asks: viser would open a tunnel.
+    atexit.unregister(server.stop)  # this handler prints; the owner stops the server
+    # Prevents access from outside: viser would open a tunnel on request of a page.
     server.request_share_url = lambda verbose=True: None
     server.gui.configure_theme(show_share_button=False, show_logo=False, control_width="medium")
     return server
 
 
 def stop(server: viser.ViserServer) -> None:
-    """End a server, without its words."""
+    """Stops a server without console output."""
     with _quiet():
         server.stop()
 
 
 def address(host: str, port: int) -> str:
-    """What to type into a browser."""
+    """Returns the URL for a browser."""
     name = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::", "::1") else host
     return f"http://{name}:{port}"
 
@@ -55,7 +58,7 @@ def address(host: str, port: int) -> str:
 def _port(owner: str, host: str, port: int | None) -> int:
     if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 2**16):
         raise ValueError(
-            f"{owner}: port is {port!r}; it is a whole number from 1 to 65535, or None for one that is free"
+            f"{owner}: port is {port!r}; it must be a whole number from 1 to 65535, or None for a free one"
         )
     trouble = _trouble(host, FIRST if port is None else port)
     if port is None:
@@ -85,7 +88,7 @@ def _error(number: int | None, message: str) -> OSError:
 
 
 def _trouble(host: str, port: int) -> OSError | None:
-    """Why a port cannot be listened on; at any of the addresses that a browser may find the host at."""
+    """Returns the reason why a port is not available at one of the addresses of the host; None if it is available."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:

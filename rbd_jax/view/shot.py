@@ -1,6 +1,6 @@
-"""How a motion is shown: which way is up, where the ground is, where the camera stands, and whether it moves along.
+"""The framing of a motion: up direction, ground, camera position, and camera motion.
 
-Sizes are those of most of the bodies: what flies off, as parts of models do that fail, makes nothing else small.
+The framing ignores bodies that diverge, as parts of failed models do.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .recording import Poses, Recording
 from .scene import Scene, Surface
 
 
-#: Bodies that are so many times as far away from the others as all are at first have flown off, and need not be in the picture;
-#: so have those that are once as far from the bodies that they are on, and what is on them.
+#: Points farther from the median than this multiple of the initial reach count as diverged, and are not framed. The same
+#: applies to bodies whose distance from their parent grows by more than the reach, and to their descendants.
 FAR = 4.0
 
-#: A camera follows a motion by itself that goes so many times as far as the model reaches.
+#: By default, the camera follows a motion that travels farther than this multiple of the model's reach.
 WIDE = 3.0
 
-#: So many times are looked at to find out where a motion goes, and so long (s) the path of a camera is averaged over.
+#: Number of times at which the extent of a motion is evaluated, and the averaging time (s) of the camera path.
 LOOKS, STEADY = 60, 0.5
 
-#: Directions in which the outermost points of a body are found.
+#: Directions for the extreme points of a body.
 DIRECTIONS = np.array(
     [[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if x or y or z], float
 )
@@ -36,13 +36,12 @@ DIRECTIONS = np.array(
 
 @dataclass(frozen=True)
 class Shot:
-    """A motion, or several at once, before a camera.
+    """One or several simultaneous motions in front of a camera.
 
-    - `setting`: which way is up, and where the ground is.
-    - `poses`: of each of the motions, the first being the one that is looked at; `opacity`: of each.
-    - `corners`: points of what is to be in the picture, around the camera's path, with z up.
-    - `eye`: the camera at the first time; `path`: by how much it is moved later: a point (frames, 3) for each frame of the
-      first motion.
+    - `setting`: the up direction and the ground.
+    - `poses`: the poses of each motion, the framed one first; `opacity`: the opacity of each.
+    - `corners`: points to keep in the picture, relative to the path of the camera, with z up.
+    - `eye`: the camera at the first time; `path`: its displacements (frames, 3) for each frame of the first motion.
     """
 
     scene: Scene
@@ -55,11 +54,11 @@ class Shot:
 
     @property
     def follows(self) -> bool:
-        """Whether the camera moves."""
+        """True if the camera moves."""
         return bool(np.ptp(self.path, axis=0).max(initial=0) > 0)
 
     def at(self, times: np.ndarray) -> Shot:
-        """The same camera at other times."""
+        """Returns the same camera at other times."""
         t = self.poses[0].t
         path = np.stack([np.interp(times, t, column) for column in self.path.T], axis=-1)
         moved = tuple(poses.at(times) for poses in self.poses)
@@ -69,7 +68,7 @@ class Shot:
         return len(self.path)
 
     def frame(self, number: int) -> tuple[Eye, list[Placed]]:
-        """What there is to paint at one of the times."""
+        """Returns the camera and the placed bodies at one of the times."""
         eye = self.eye.moved(self.path[number]) if self.follows else self.eye
         rows = slice(number, number + 1)
         return eye, [
@@ -94,10 +93,18 @@ def shot_of(
     follow: bool | str | None = None,
     most: int | None = None,
 ) -> Shot:
-    """The shot of some samples of a recording, in pictures of a size (width, height).
+    """Returns the framing of some samples of a recording.
 
-    - `follow`: whether the camera moves along, by default if the motion goes far; or the name of a body to follow.
-    - `most`: the most rows of a sample that are looked at.
+    Args:
+      function: Name of the calling function, for messages.
+      recording: The recording.
+      scene: The scene of its model.
+      size: The size of the pictures (width, height).
+      samples: The samples, the framed one first.
+      opacity: The opacity of each sample; by default 1.
+      camera: The viewpoint.
+      follow: True if the camera follows the motion, by default if it travels far; or the name of a body to follow.
+      most: The maximum number of rows of a sample that are evaluated.
     """
     camera = given_camera(function, camera)
     poses = tuple(recording.poses(sample, most) for sample in samples)
@@ -122,7 +129,7 @@ def shot_of(
 
 
 def upright(model: Model) -> np.ndarray:
-    """The smallest rotation that takes the world to one in which gravity is along -z; none without gravity."""
+    """Returns the smallest rotation that takes gravity to -z; the identity without gravity."""
     gravity = np.asarray(model.gravity, float)
     size = np.linalg.norm(gravity)
     if not (np.isfinite(size) and size > 0):
@@ -136,14 +143,14 @@ def upright(model: Model) -> np.ndarray:
 
 
 def _outermost(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the bodies that are outermost in some direction, in their frames (n, 3), and whose they are (n,)."""
+    """Returns the extreme points of the bodies in their frames (n, 3), and their body indices (n,)."""
     points, where = [np.zeros((0, 3))], [np.zeros(0, int)]
     for surface in scene.moving:
         if len(surface.vertices):
             own = _extreme(surface)
             points.append(own)
             where.append(np.full(len(own), surface.body))
-    if len(points) == 1:  # nothing is seen but the world
+    if len(points) == 1:  # no body has a surface
         bodies = np.arange(scene.model.nb)
         return np.zeros((len(bodies), 3)), bodies
     return np.concatenate(points), np.concatenate(where)
@@ -154,14 +161,14 @@ def _extreme(surface: Surface) -> np.ndarray:
 
 
 def _in_world(poses: Poses, points: np.ndarray, where: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """The points over time, (frames, n, 3), with z up."""
+    """Returns the points over time, (frames, n, 3), with z up."""
     return (np.einsum("fnij,nj->fni", poses.rotation[:, where], points) + poses.position[:, where]) @ up.T
 
 
 def _near(
     seen: Sequence[np.ndarray], where: np.ndarray, looks: Sequence[Poses], model: Model
 ) -> tuple[list[np.ndarray], float]:
-    """Which of the points have not flown off, and how far those at first reach from their middle."""
+    """Returns masks of the points that have not diverged, and the initial reach of the points around their median."""
     first = np.concatenate([one[:1] for one in seen])
     reach = max(float(np.linalg.norm(one - np.median(one, axis=0), axis=1).max(initial=0)) for one in first)
     reach = reach if np.isfinite(reach) and reach > 1e-6 else 1.0
@@ -174,7 +181,10 @@ def _near(
 
 
 def _torn_off(look: Poses, model: Model, reach: float) -> np.ndarray:
-    """Which bodies are farther from the ones that they are on than they were, by more than the model reaches: (frames, nb)."""
+    """Returns a mask (frames, nb) of detached bodies and their descendants.
+
+    A body is detached if its distance from its parent has grown by more than the reach.
+    """
     off = np.zeros(look.position.shape[:2], bool)
     for body, parent in enumerate(model.topology.parents):
         if parent >= 0:
@@ -184,7 +194,7 @@ def _torn_off(look: Poses, model: Model, reach: float) -> np.ndarray:
 
 
 def _still(scene: Scene, up: np.ndarray, corners: np.ndarray, reach: float) -> np.ndarray:
-    """Points of what is fixed to the world, not far from the rest and not much larger."""
+    """Returns points of surfaces fixed to the world that are near the motion and not much larger."""
     parts = [np.zeros((0, 3))]
     for surface in scene.fixed:
         if surface.endless or not len(surface.vertices):
@@ -196,10 +206,7 @@ def _still(scene: Scene, up: np.ndarray, corners: np.ndarray, reach: float) -> n
 
 
 def _ground(model: Model, scene: Scene, up: np.ndarray, corners: np.ndarray, reach: float) -> float | None:
-    """The height of the model's own ground, or, where it has none, of the lowest point of its motion, but not above 0.
-
-    Nothing is below the other in models without gravity.
-    """
+    """Returns the height of the model's ground, else of the lowest point of the motion, at most 0; None without gravity."""
     for surface in scene.fixed:
         heights = surface.vertices @ up[2]
         if surface.endless and np.ptp(heights) < 1e-6 * max(reach, float(np.ptp(surface.vertices))):
@@ -210,26 +217,28 @@ def _ground(model: Model, scene: Scene, up: np.ndarray, corners: np.ndarray, rea
 
 
 def _path(function, model: Model, poses: Poses, seen, near, t, reach, follow, up) -> np.ndarray | None:
-    """How the camera moves along, with z up; None if it does not."""
+    """Returns the displacements of the camera, with z up; None if it does not move."""
     if follow is not None and not isinstance(follow, (bool, np.bool_, str)):
-        raise TypeError(f"{function}: follow is {follow!r}; it is True, False, None, or the name of a body")
+        raise TypeError(
+            f"{function}: follow is {follow!r}; it must be True, False, None, or the name of a body"
+        )
     if isinstance(follow, str):
         path = poses.position[:, model.body_index(follow)] @ up.T
         return _steady(path, poses.t)
     count = near.sum(axis=1)
-    some = count > 0  # at first all are near
+    some = count > 0  # all points are near in the first row
     middle = (np.where(near[..., None], seen, 0).sum(axis=1)[some]) / count[some, None]
     middle = np.stack([np.interp(t, t[some], column) for column in middle.T], axis=-1)
     if not (follow or (follow is None and np.ptp(middle, axis=0).max() > WIDE * reach)):
         return None
-    if np.ptp(middle[:, 2]) < reach:  # hops are seen better from where it stands
+    if np.ptp(middle[:, 2]) < reach:  # a camera at constant height shows hops better
         middle[:, 2] = middle[:, 2].mean()
     path = np.stack([np.interp(poses.t, t, column) for column in middle.T], axis=-1)
     return _steady(path, poses.t)
 
 
 def _steady(path: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Means over a short time around each."""
+    """Returns moving averages over a short time."""
     if len(t) < 3 or not t[-1] > t[0]:
         return path
     even = np.linspace(t[0], t[-1], max(3, min(4 * len(t), 2000)))
@@ -239,7 +248,7 @@ def _steady(path: np.ndarray, t: np.ndarray) -> np.ndarray:
     smooth = []
     for column in path.T:
         values = np.interp(even, t, column)
-        # Beyond the ends it goes on as before them: reflected through the last points.
+        # Extends the values beyond the ends by reflection through the last points.
         padded = np.concatenate(
             [2 * values[0] - values[half:0:-1], values, 2 * values[-1] - values[-2 : -half - 2 : -1]]
         )

@@ -1,6 +1,6 @@
-"""What there is to see of a model at one moment, without anything that shows it: frames, centre of mass, forces, readings.
+"""The data of a model at one time, independent of the display: frames, center of mass, forces, sensor readings.
 
-A `Stage` is what a viewer asks. It keeps nothing of what is on the screen: poses and moments go in, arrays come out.
+A viewer queries a `Stage`, which stores no display state: its inputs are poses and moments, its outputs arrays.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .recording import Poses, Recording, frames_of
 from .scene import Scene, scene_of
 
 
-#: So many rows of a motion are played at most, evenly chosen.
+#: Maximum number of rows of a motion that are played, evenly spaced.
 MOST_ROWS = 20_000
 
 
 class Moment(NamedTuple):
-    """A state of a model, and what it is told there: numbers of one sample."""
+    """The time, state and controls of a model, for one sample."""
 
     t: float
     state: State
@@ -46,17 +46,17 @@ class Moment(NamedTuple):
 
 
 class Arrows(NamedTuple):
-    """Vectors at points of the world: (n, 3) each."""
+    """Vectors at points of the world, (n, 3) each."""
 
     points: np.ndarray
     vectors: np.ndarray
 
 
 class Loads(NamedTuple):
-    """What acts on a model at a moment, in the world.
+    """Forces on a model at one time, in the world.
 
-    - `contacts`: where shapes touch, and the forces there on the second of each two; on the first where the second is the world.
-    - `reactions`: the forces that bodies get through their joints, at their origins, and those of constraints, at their frames.
+    - `contacts`: contact points, and the forces on the second shape of each pair; on the first if the second is the world.
+    - `reactions`: the joint forces on bodies at their origins, and the forces of constraints at their frames.
     """
 
     contacts: Arrows
@@ -65,7 +65,7 @@ class Loads(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """A named frame on a body: its number, -1 for the world, and where it is there; the quaternion is scalar first."""
+    """A named frame on a body: index of the body (-1 for the world), position and quaternion (scalar first) there."""
 
     name: str
     body: int
@@ -74,12 +74,12 @@ class Mark:
 
 
 class Stage:
-    """A model to be looked at, and its motion if there is one.
+    """A model to show, with its motion if available.
 
-    - `model`: a `Model`, or a `ReducedModel`; `tree` is the one whose bodies are seen.
-    - `recording`: of the trajectory, or of the neutral configuration alone.
-    - `scene`: what the bodies look like.
-    - `forces`: what acts beside what the model carries.
+    - `model`: a `Model` or a `ReducedModel`; `tree` is the model whose bodies are shown.
+    - `recording`: the trajectory, or the neutral configuration alone.
+    - `scene`: the surfaces of the bodies.
+    - `forces`: forces in addition to those that the model carries.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Stage:
     # Motion.
 
     def motion(self, sample: int = 0) -> Poses:
-        """The frames of the bodies in all rows of a sample, up to where it fails. Those asked for last are kept."""
+        """Returns the body frames in all rows of a sample, up to its failure. Recent results are cached."""
         if sample not in self._motions:
             while len(self._motions) >= 64:
                 self._motions.pop(next(iter(self._motions)))
@@ -102,8 +102,10 @@ class Stage:
         return self._motions[sample]
 
     def moment(self, sample: int, time: float) -> Moment:
-        """The row of a sample at a time, or the last one before, with the controls of the step that leaves it; the last row has
-        those of the step that leads to it."""
+        """Returns the last row of a sample not after a time, with the controls of the step that starts there.
+
+        The last row has the controls of the preceding step.
+        """
         path = self._path(sample)
         t = np.asarray(path.t, float)
         row = int(np.clip(np.searchsorted(t, time, side="right") - 1, 0, len(t) - 1))
@@ -114,17 +116,17 @@ class Stage:
         return Moment(float(t[row]), State(pick(path.q, row), pick(path.v, row), own), Controls(u, tau))
 
     def _path(self, sample: int) -> Trajectory:
-        """Of the sample that was asked for last."""
+        """Returns the path of a sample; the last one is cached."""
         if self._last is None or self._last[0] != sample:
             self._last = sample, self.recording.path(sample)
         return self._last[1]
 
     def poses(self, q: Any, t: float = 0.0) -> Poses:
-        """The frames of the bodies in one configuration."""
+        """Returns the frames of the bodies in one configuration."""
         position, turned = frames_of(self.model, np.array([t]), np.asarray(q)[None])
         return Poses(np.array([t]), position, turned)
 
-    # What is fixed to bodies.
+    # Frames on bodies.
 
     @functools.cached_property
     def sites(self) -> tuple[Mark, ...]:
@@ -144,7 +146,7 @@ class Stage:
         return tuple(found)
 
     def center_of_mass(self, poses: Poses) -> np.ndarray:
-        """Of all bodies, in the world, in the first of the poses."""
+        """Returns the center of mass of all bodies in the world, in the first of the poses."""
         masses = np.asarray(self.tree.inertias.mass, float)
         places = np.einsum("bij,bj->bi", poses.rotation[0], np.asarray(self.tree.inertias.com, float))
         total = masses.sum()
@@ -153,26 +155,26 @@ class Stage:
 
     @property
     def weight(self) -> float:
-        """What gravity pulls at the model, in N; without gravity, what it would be on Earth."""
+        """The weight of the model in N; without gravity, its weight on Earth."""
         gravity = float(np.linalg.norm(np.asarray(self.tree.gravity, float))) or 9.81
         return float(np.asarray(self.tree.inertias.mass, float).sum()) * gravity or 1.0
 
-    # What acts.
+    # Forces.
 
     @property
     def knows_loads(self) -> bool:
-        """Whether forces can be shown: of a reduced model it is not known what holds its joints."""
+        """True if forces can be shown; the joint forces of a reduced model are unknown."""
         return isinstance(self.model, Model)
 
     def loads(self, moment: Moment) -> Loads:
-        """What acts at a moment of the motion."""
+        """Returns the forces at a moment of the motion."""
         assert isinstance(self.model, Model)
         return loads(self.model, self.forces, moment)
 
-    # What is measured.
+    # Sensors.
 
     def traces(self, sample: int, most: int = 500) -> tuple[np.ndarray, Readings] | None:
-        """What the sensors read along a sample, at `most` times; None where there are no steps."""
+        """Returns the sensor readings along a sample at up to `most` times; None without steps."""
         assert isinstance(self.model, Model)
         path = self._path(sample)
         if not len(path.tau):
@@ -185,7 +187,7 @@ class Stage:
 
 
 def loads(model: Model, forces: Sequence[Acting], moment: Moment) -> Loads:
-    """What acts on a model at a moment: all that it carries, `forces`, and what it is told."""
+    """Returns the contact and reaction forces of a model at a moment, under its controls and the additional `forces`."""
     model, state = in_one_precision("view", model, moment.state)
     told = control_of("view", model, moment.controls, model.dtype)
     t = jnp.asarray(moment.t, model.dtype)
@@ -209,7 +211,7 @@ def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
     points, vectors = [origin], [np.einsum("bij,bj->bi", rotation, np.asarray(joints, float))]
     index = {"world": -1} | {name: body for body, name in enumerate(model.body_names)}
     for constraint, forces in zip(model.constraints, held, strict=True):
-        # What it does to one of its bodies it does to the other in reverse: the last one is shown.
+        # The forces on both bodies are opposite; only the force on the last one is shown.
         on = [(slot, index[name]) for slot, name in enumerate(constraint.bodies) if index[name] >= 0]
         for slot, body in on[-1:]:
             turned = rotation[body] @ np.asarray(constraint.frames.rotation[slot], float)

@@ -1,7 +1,7 @@
-"""A model in the browser: its motion, a configuration put together by hand, or a simulation that is pulled at.
+"""A model in the browser: its motion, a pose set by the user, or an interactive simulation.
 
-What is computed is in `stage`, `posing` and `live`, what is drawn in `drawing`. Here is the panel, and one thread that does
-what is asked for: of two things of a kind the later one alone, so that what takes long does not fall behind the hand.
+`stage`, `posing` and `live` compute, and `drawing` draws. This module contains the panel and one thread that handles all
+requests. A new request replaces a pending one of the same kind, so that slow computations do not lag behind the user.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from .shot import shot_of
 from .stage import MOST_ROWS, Moment, Stage, loads
 
 
-#: What is shown: the trajectory, a configuration put together by hand, or a simulation.
+#: The display mode: the trajectory, a pose set by the user, or a simulation.
 Mode = Literal["motion", "pose", "live"]
 
-#: So many frames a second are sent at most; and so often the panel is told where the motion is.
+#: Maximum frame rate, and the update rate of the panel, in Hz.
 RATE, TOLD = 60.0, 10.0
 
-#: What a simulation has read is plotted for so long, in s.
+#: Time span of the sensor plot of a simulation, in s.
 WINDOW = 5.0
 
-#: The most that one looks at once.
+#: Maximum number of ghost samples shown.
 MOST_GHOSTS = 100
 
 
@@ -65,28 +65,33 @@ def view(
     policy: Callable[..., Any] | None = None,
     memory: Any = None,
 ) -> Viewer:
-    """A model in the browser, and its motion if there is one. Prints the address to open; `stop()` ends it.
+    """Shows a model in the browser, with its motion if one is given. Prints the address to open; `stop()` ends it.
 
-    Three things can be done there. *Motion* plays a trajectory: time, speed, which sample of a batch, others beside it as ghosts.
-    *Pose* puts the model into configurations: a slider for each coordinate within its limits, or a body that is dragged, which
-    the joints follow by inverse kinematics; loops stay closed. *Live* simulates it from what is shown, in real time: a body that
-    is dragged is pulled by a spring. Frames, sites, the centre of mass, contacts, reactions of joints and constraints, and what
-    sensors read can be shown in each. Without shapes a model is drawn by its links and inertias.
+    The page has three modes. *Motion* plays a trajectory, with controls for time, speed, the sample of a batch, and other
+    samples as ghosts. *Pose* sets configurations: by a slider for each coordinate within its limits, or by dragging a body,
+    which the joints follow by inverse kinematics; loops stay closed. *Live* simulates the model from the current state in
+    real time; a spring pulls a body that the user drags. Each mode can show frames, sites, the center of mass, contacts,
+    reactions of joints and constraints, and sensor readings. A model without shapes is drawn by its links and inertias.
 
-    The address is open to this machine alone. A sample that fails is shown up to there, and marked.
+    By default the address is accessible only from this machine. A failed sample is shown up to its failure, and marked.
 
-    **Arguments**
+    Args:
+      model: The model.
+      trajectory: The result of `rollout` or `simulate_batch` for this model, with any batch axes. Only the displayed samples
+        are computed and sent.
+      port: By default the first free port from 8080.
+      host: The host to listen on; "0.0.0.0" gives access to every machine that can reach this one.
+      sample: The sample that is shown initially, counted from 0 over all batch axes.
+      ghosts: Other samples that are shown initially, translucent.
+      dt: Time step of the live simulation; by default that of the model's file, or else 2 ms.
+      scheme: The scheme of the live simulation, as for `rollout`.
+      forces: The forces of the live simulation and of the rollout.
+      policy: The policy of the live simulation, `controls` of `rollout`.
+      memory: The initial memory of the policy, as for `rollout`.
 
-    - `trajectory`: what `rollout` or `simulate_batch` returned for this model, with any batch axes; computed and sent is what is
-      shown.
-    - `port`: by default the first one that is free from 8080 on.
-    - `host`: where to listen; "0.0.0.0" lets everybody in who can reach this machine.
-    - `sample`, `ghosts`: which are shown at first, counted from 0 over all batch axes.
-    - `dt`, `scheme`, `forces`, `policy`, `memory`: of the live simulation, as for `rollout` (there `controls`); `forces` are also
-      what the rollout was given. `dt` is by default that of the model's file, or else 2 ms.
-
-    **Returns** a `Viewer`. It serves as long as this process is there: in a script, `viewer.wait()`. As the last line of a cell
-    of a notebook it is shown there.
+    Returns:
+      A `Viewer`. It serves as long as the process runs: call `viewer.wait()` in a script. A notebook displays it as the last
+      line of a cell.
 
     >>> viewer = rbd.view(rbd.load("quadruped"))  # doctest: +ELLIPSIS
     quadruped: http://localhost:...
@@ -104,14 +109,14 @@ def view(
 
 
 class Viewer:
-    """What `rbd.view` returns: a model that is shown in a browser.
+    """A model that is shown in a browser, the result of `rbd.view`.
 
     - `url`: its address.
     - `mode`: "motion", "pose" or "live".
-    - `sample`, `time`: what is shown of the trajectory.
-    - `posing`, `live`: the configuration put together by hand, and the simulation, None before it is begun.
+    - `sample`, `time`: the displayed sample and time of the trajectory.
+    - `posing`, `live`: the pose set by the user, and the simulation, None before its start.
 
-    As a context manager it stops at the end of the block.
+    As a context manager, it stops at the end of the block.
 
     >>> model = rbd.load("double_pendulum")
     >>> with rbd.view(model) as viewer:  # doctest: +ELLIPSIS
@@ -135,7 +140,7 @@ class Viewer:
         self.posing = Posing(stage.model, recording.q[sample][0], stage.scene.size)
         self.live: Live | None = None
         self.running = False
-        # In a square, and so in a window of any shape.
+        # A square framing fits into a window of any shape.
         self._shot = shot_of("view", recording, stage.scene, (1, 1), samples=(sample,), most=MOST_ROWS)
         self._trace: tuple[np.ndarray, Readings] | None = None
         self._read: list[tuple[float, Any]] = []
@@ -162,10 +167,10 @@ class Viewer:
         atexit.register(self.stop)
         print(f"{name}: {self.url}", flush=True)
 
-    # For programs.
+    # Public methods.
 
     def stop(self) -> None:
-        """End it: the page stays as it was, and the port is free."""
+        """Stops the viewer: the page stays unchanged, and the port becomes free."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -176,7 +181,7 @@ class Viewer:
         stop(self._server)
 
     def wait(self) -> None:
-        """Until it is stopped, by `stop()` in another thread or by Ctrl-C."""
+        """Blocks until `stop()` is called in another thread or the user presses Ctrl-C."""
         with contextlib.suppress(KeyboardInterrupt):
             while not self._stopped.wait(0.5):
                 pass
@@ -198,7 +203,7 @@ class Viewer:
         return f"Viewer of {self.stage.tree.name!r}, {state}"
 
     def show(self, q: Any) -> None:
-        """Show a configuration, closing its loops."""
+        """Shows a configuration, after closing its loops."""
         q = configuration("view", self.stage.model, "q", q)
 
         def pose():
@@ -208,7 +213,7 @@ class Viewer:
         self._ask("pose", pose)
 
     def seek(self, time: float) -> None:
-        """Show the trajectory at a time."""
+        """Shows the trajectory at a time."""
 
         def seek():
             self._enter("motion")
@@ -217,7 +222,7 @@ class Viewer:
         self._ask("time", seek)
 
     def play(self, speed: float = 1.0) -> None:
-        """Play the trajectory, or let the simulation run, so many times as fast as in reality."""
+        """Plays the trajectory or runs the simulation, at a speed relative to real time."""
 
         def play():
             self.speed = float(speed)
@@ -230,7 +235,7 @@ class Viewer:
         self._ask("play", play)
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pauses the trajectory or the simulation."""
 
         def pause():
             self._play(False)
@@ -239,16 +244,16 @@ class Viewer:
         self._ask("play", pause)
 
     def settle(self, timeout: float = 120.0) -> None:
-        """Wait until what has been asked for is shown."""
+        """Waits until all requests are shown; raises a TimeoutError after `timeout` seconds."""
         self._settled.clear()
         self._woken.set()
         if not self._settled.wait(timeout):
-            raise TimeoutError(f"view: what was asked for is not shown after {timeout:g} s")
+            raise TimeoutError(f"view: the requests are not shown after {timeout:g} s")
 
-    # One thread does it all.
+    # The worker thread.
 
     def _ask(self, key: str, action: Callable[[], object]) -> None:
-        """Let something be done, in place of what was asked for under the same key and is not done yet."""
+        """Queues an action, in place of a pending one with the same key."""
         with self._lock:
             self._asked.pop(key, None)
             self._asked[key] = action
@@ -272,7 +277,7 @@ class Viewer:
                 moved = self._advance(elapsed)
                 if asked or moved:
                     self._draw()
-            except Exception as error:  # what is shown goes on, and what went wrong is told
+            except Exception as error:  # the viewer continues and shows the error
                 self.playing = self.running = False
                 traceback.print_exc()
                 self._tell(f"**{type(error).__name__}**: {error}")
@@ -284,7 +289,7 @@ class Viewer:
                 self._stopped.wait(1 / RATE - spent)
 
     def _advance(self, elapsed: float) -> bool:
-        """What goes on by itself; whether anything does."""
+        """Advances the motion or the simulation; returns whether one is running."""
         if self.mode == "motion" and self.playing:
             begin, end = self._span
             self.time += self.speed * elapsed
@@ -308,7 +313,7 @@ class Viewer:
         return float(t[0]), float(t[-1])
 
     def _enter(self, mode: Mode) -> None:
-        """Go over to another mode, from what is shown."""
+        """Switches to another mode, starting from the displayed state."""
         if mode == self.mode:
             return
         if mode == "motion" and not self.moves:
@@ -325,14 +330,14 @@ class Viewer:
         self._panel_for_mode()
 
     def _begin_live(self, moment: Moment) -> None:
-        """The simulation from a moment on, with actuators told what they are told there."""
+        """Starts the simulation from a moment, with its controls."""
         if self.live is None:
             contact = self._contact.value
             self.live = Live(self.stage.model, moment.state, contact=contact, **self._live_options)
         self.live.put(moment.state, moment.controls.u)
 
     def _moment(self) -> Moment:
-        """What is shown, as a state."""
+        """Returns the displayed state."""
         if self.mode == "live" and self.live is not None:
             return self.live.moment
         if self.mode == "motion":
@@ -400,7 +405,7 @@ class Viewer:
 
     def _panel(self) -> None:
         gui = self._server.gui
-        gui.main_panel.dock_right()  # beside the picture, not on it
+        gui.main_panel.dock_right()  # so that the panel does not cover the picture
         self._status = gui.add_markdown("")
         modes = [mode for mode in ("motion", "pose", "live") if self.moves or mode != "motion"]
         self._mode = gui.add_dropdown("Mode", modes, initial_value=self.mode)
@@ -418,10 +423,10 @@ class Viewer:
         self._panel_for_mode()
 
     def _on(self, handle: Any, action: Callable[[Any], object], key: str) -> None:
-        """Let what somebody sets in the panel have an effect; what is set from here has none."""
+        """Connects an action to changes by the user in the panel, not to changes by the program."""
 
         @handle.on_update
-        async def _(event) -> None:  # in the order in which they come
+        async def _(event) -> None:  # async handlers run in order
             if event.client is not None:
                 value = event.target.value
                 self._ask(key, lambda: action(value))
@@ -433,7 +438,7 @@ class Viewer:
             begin, end = self._span
             self._time = gui.add_slider("Time", begin, max(end, begin + 1e-9), _fine(end - begin), begin)
             self._on(self._time, self._seek, "time")
-            loop = gui.add_checkbox("Over and over", self.loops)
+            loop = gui.add_checkbox("Loop", self.loops)
             self._on(loop, lambda value: setattr(self, "loops", value), "loops")
             if recording.samples > 1:
                 picked = gui.add_number("Sample", self.sample, min=0, max=recording.samples - 1, step=1)
@@ -452,7 +457,7 @@ class Viewer:
 
     def _pick(self, sample: int) -> None:
         self._enter("motion")
-        self.stage.motion(sample)  # refuses what has nothing to show, before anything has changed
+        self.stage.motion(sample)  # raises an error for a sample without finite rows, before any change
         self.sample, self._trace = sample, None
         begin, end = self._span
         self.time = float(np.clip(self.time, begin, end))
@@ -503,7 +508,7 @@ class Viewer:
                 self._ask("drag", lambda: self._reach(tree.body_index(body), np.zeros(3), position, turned))
 
     def _keyframes(self, take: Callable[[Any], object], key: str) -> None:
-        """Where to begin: as the model is described, or in one of its keyframes."""
+        """Adds controls for the initial configuration: the reference configuration or a keyframe."""
         gui, tree = self._server.gui, self.stage.tree
         if isinstance(self.stage.model, ReducedModel):
             return
@@ -565,7 +570,7 @@ class Viewer:
 
             reset.on_click(lambda _: self._ask("live anew", anew))
             self._contact = gui.add_checkbox(
-                "Contacts and stops", True, hint="if the model has no law of its own"
+                "Contacts and joint limits", True, hint="if the model has no contact model"
             )
             self._on(self._contact, lambda _: self._simulate_otherwise(), "contact")
             self._actuators: list[Any] = []
@@ -655,17 +660,17 @@ class Viewer:
         self._hold_bodies()
 
     def _hold_bodies(self) -> None:
-        """Bodies can be taken hold of, but where a motion is played."""
+        """Makes bodies draggable, except while a motion is shown."""
         for body, mesh in self._drawing.meshes:
             mesh.remove_drag_callback()
             if self.mode != "motion":
                 mesh.on_drag("left")(self._dragged(body))
 
     def _dragged(self, body: int) -> Callable:
-        """What it does to drag a body."""
+        """Returns the handler for dragging a body."""
 
         async def drag(event) -> None:
-            # Where it was taken hold of, in the frame of the body.
+            # The grabbed point, in the frame of the body.
             target = np.array(event.end_position, float)
             if event.phase == "start":
                 place, turned = self._poses.position[0, body], self._poses.rotation[0, body]
@@ -684,7 +689,13 @@ class Viewer:
         return drag
 
     def pull(self, body: int, point: Any, target: Any) -> None:
-        """Pull a point of a body, given in its frame, to a point of the world, in the live simulation."""
+        """Pulls a point of a body to a point of the world, in the live simulation.
+
+        Args:
+          body: The index of the body.
+          point: The point in the frame of the body.
+          target: The target in the world.
+        """
         if self.live is None:
             return
         held = self.live.held
@@ -695,11 +706,11 @@ class Viewer:
         self.live.pull(target)
 
     def release(self) -> None:
-        """Let go of what is pulled in the live simulation."""
+        """Releases the pulled body in the live simulation."""
         if self.live is not None:
             self.live.release()
 
-    # What the panel tells.
+    # Status of the panel.
 
     def _toggle(self) -> None:
         if self.mode == "live":
@@ -748,7 +759,7 @@ class Viewer:
             for handle, value in zip(self._actuators, np.asarray(self.live.controls.u, float)):
                 handle.value = float(np.clip(value, handle.min, handle.max))
 
-    # What is measured.
+    # Sensors.
 
     def _plot_anew(self) -> None:
         if self._plotted is not None:
@@ -759,7 +770,7 @@ class Viewer:
     _plot_time = 0.0
 
     def _plot(self) -> None:
-        """The sensor that is chosen over time: along the sample, or in the last seconds of the simulation."""
+        """Plots the selected sensor over time: along the sample, or over the last seconds of the simulation."""
         if self._sensor is None or self._sensor.value == "none":
             return
         now = time.monotonic()
@@ -768,7 +779,7 @@ class Viewer:
         self._plot_time = now
         name, traced = self._sensor.value, self._traced()
         if traced is None:
-            self._values.content = "moves in *motion* and *live* alone"
+            self._values.content = "available in *motion* and *live* only"
             return
         t, values = traced
         rows = values.reshape(len(t), -1)
@@ -787,7 +798,7 @@ class Viewer:
             self._plotted.data = data
 
     def _traced(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Times and what the chosen sensor reads then."""
+        """Returns times and the readings of the selected sensor; None if not available."""
         assert self._sensor is not None
         name = self._sensor.value
         if self.mode == "motion":
@@ -810,23 +821,21 @@ class Viewer:
 
 
 def ghosts_of(text: str, samples: int) -> tuple[int, ...]:
-    """Samples as they are written in the panel: "1, 5, 10-19"."""
+    """Parses the samples that the user enters in the panel, as in "1, 5, 10-19"."""
     found: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"view: {part!r} is no sample, and no range of them; as in 1, 5, 10-19")
+            raise ValueError(f"view: {part!r} is no sample and no range of samples, as in 1, 5, 10-19")
         found += range(int(first), int(last or first) + 1)
     if outside := [one for one in found if one >= samples]:
         raise IndexError(f"view: there is no sample {outside[0]}; there are {samples}, counted from 0")
     found = list(dict.fromkeys(found))
     if len(found) > MOST_GHOSTS:
-        raise ValueError(
-            f"view: {len(found)} ghosts are more than {MOST_GHOSTS}, which is as many as can be told apart"
-        )
+        raise ValueError(f"view: {len(found)} ghosts are more than the maximum of {MOST_GHOSTS}")
     return tuple(found)
 
 
 def _fine(span: float) -> float:
-    """The step of a slider."""
+    """Returns the step of a slider."""
     return max(span / 1000, 1e-9)

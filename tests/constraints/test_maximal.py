@@ -124,7 +124,7 @@ def test_unfit_arguments_are_refused(unchecked):
         (make, (model, {"a": None}), "joint is None; it takes rbd.joints.Free or"),
         (make, (model, joint.Revolute()), "body 'a' is attached by a Revolute with nq = 1"),
         (make, (model, {"c": joint.Free}), "no body 'c'"),
-        (make, (model, joint.Free, "joint"), "frame is 'joint'; it is one of"),
+        (make, (model, joint.Free, "joint"), "frame is 'joint'; it must be one of"),
         (there, (model, q, maximal, v), r"are to_maximal\(model, maximal, q, v, frame\)"),
         (back, (model, q, v, maximal), r"are from_maximal\(model, maximal, q, v, frame\)"),
         (

@@ -131,7 +131,7 @@ def test_what_is_written(results):
         "**Solved.",
         "running[0]: Effort",
         "bounds.control",
-        "a strict minimum near by",
+        "a strict local minimum",
         "Problem: solved.py",
     ):
         assert words in page, words
@@ -161,13 +161,16 @@ def test_what_is_printed(folder, capsys):
     [
         ("no_such_file", "no_such_file.py: there is no such file"),
         ("crossing", "crossing.py:3: control.Bounds: control: lower is 1 and upper is -1: the bounds cross"),
-        ("nothing", "nothing.py: it defines no `problem`: it is an rbd.control.Problem, or a function that"),
-        ("kind", "kind.py: solver is a int; it is a solver, such as rbd.control.DDP()"),
+        (
+            "nothing",
+            "nothing.py: it does not define `problem`, which must be an rbd.control.Problem, or a function that",
+        ),
+        ("kind", "kind.py: solver is a int; it must be a solver, such as rbd.control.DDP()"),
         ("syntax", "syntax.py:2: SyntaxError: '(' was never closed"),
         ("import", "import.py:3: ModuleNotFoundError: No module named 'no_such_module'"),
         ("exit", "exit.py:2: SystemExit: no message"),
         ("asked", "asked.py:3: TypeError: "),
-        ("shape", "control.Value: function returned an array of shape (1,); it returns one number"),
+        ("shape", "control.Value: function returned an array of shape (1,); it must return one number"),
         ("none", "None"),
     ],
 )
@@ -182,8 +185,8 @@ def test_wrong_arguments(folder, capsys):
     assert "there is no problem 'cartpole'" in line and "cartpole_swing_up" in line and ".py" in line
     line = refused(capsys, *command("solved", "--solver", "dpd", "--out", "out"))
     assert "there is no solver 'dpd'" in line and "ddp" in line and "shooting" in line
-    assert "'0' is not a positive whole number" in refused(capsys, *command("solved", "--iterations", "0"))
-    assert "is there already" in refused(capsys, *command("solved", "--out", "solved"))
+    assert "'0' is not a positive integer" in refused(capsys, *command("solved", "--iterations", "0"))
+    assert "exists already" in refused(capsys, *command("solved", "--out", "solved"))
     assert not list(folder.glob("out*"))
 
 
@@ -202,7 +205,7 @@ def test_wrong_arguments(folder, capsys):
         pytest.param("undefined", ["not finite", "running[0]: Value is nan"], marks=pytest.mark.slow),
         pytest.param(
             "wild",
-            ["the motion is not finite from ", "begin with controls under which it stays near"],
+            ["the motion is not finite from ", "start from controls that keep it bounded"],
             marks=pytest.mark.slow,
         ),
     ],
@@ -218,7 +221,7 @@ def test_where_there_is_no_solution_it_says_what_is_broken(folder, capsys, name,
     if written:
         read = json.loads(Path("out", "solution.json").read_text())
         assert not read["solved"] and read["broken"] and read["violation"] > 0.1
-        assert "Not solved: this motion is not to be relied on." in Path("out", "report.md").read_text()
+        assert "Not solved: do not use this motion." in Path("out", "report.md").read_text()
     before = content("solved")
     said_by(capsys, 3, *command(name, "--out", "solved", "--overwrite"))
     assert content("solved") == before
@@ -228,8 +231,8 @@ def test_where_there_is_no_solution_it_says_what_is_broken(folder, capsys, name,
 def test_options_of_the_search(folder, capsys):
     """Another solver, and fewer iterations than it takes."""
     err = said_by(capsys, 3, *command("solved", "--iterations", 2, "--out", "out"))
-    assert "not converged, as many iterations were made as are allowed: 2 iterations" in err
-    assert "--iterations allows more" in err
+    assert "not converged, the iteration limit was reached: 2 iterations" in err
+    assert "increase --iterations" in err
     read = json.loads(Path("out", "solution.json").read_text())
     assert read["code"] == "NOT_CONVERGED" and read["iterations"] == 2
     # What is no solution may be replaced.
@@ -275,7 +278,7 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
     assert {path.name for path in place.glob("*.ckpt")} == {"run.ckpt", "search.ckpt"} and not Path(
         "out"
     ).exists()
-    assert "out.checkpoint has what an earlier run had reached; --resume goes on" in refused(
+    assert "out.checkpoint has the progress of an earlier run; continue it with --resume" in refused(
         capsys, *command("solved", *often)
     )
     # A file that was changed in the meantime is another problem.
@@ -309,5 +312,5 @@ def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_files(folder):
 def test_an_interrupt_says_how_to_go_on(folder):
     said = killed(4, command("solved", "--checkpoint-every", "0", "--out", "out"), signal.SIGINT)
     place = Path("out.checkpoint").resolve()
-    assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
+    assert said == f"rbd-jax: interrupted; run the same command with --resume to continue from {place}\n"
     assert main(command("solved", "--checkpoint-every", "0", "--out", "out", "--resume")) == 0

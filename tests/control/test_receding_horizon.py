@@ -414,16 +414,16 @@ WRONG = {
     ),
     "warm_start": (
         lambda p: RecedingHorizon(p, warm_start="all"),
-        "warm_start is 'all'; it is one of 'controls', 's",
+        "warm_start is 'all'; it must be one of 'controls', 's",
     ),
-    "feedback": (lambda p: RecedingHorizon(p, feedback=1), "feedback is 1; it is True or False"),
-    "tail": (lambda p: RecedingHorizon(p, tail=3), r"tail is 3; it is a policy \(t, state\) -> control"),
+    "feedback": (lambda p: RecedingHorizon(p, feedback=1), "feedback is 1; it must be True or False"),
+    "tail": (lambda p: RecedingHorizon(p, tail=3), r"tail is 3; it must be a policy \(t, state\) -> control"),
     "state": (lambda p: RecedingHorizon(p).start(START.q), "RecedingHorizon.start: state is a"),
     "guess": (lambda p: RecedingHorizon(p).start(START, guess=3), "RecedingHorizon.start: guess is a int"),
     "memory": (lambda p: RecedingHorizon(p).step(None, 0.0, START), "step: memory is a NoneType"),
     "q": (
         lambda p: RecedingHorizon(p).start(rbd.State(np.zeros(2), np.zeros(1))),
-        r"state.q has shape \(2,\); it is of shape \(1,\)",
+        r"state.q has shape \(2,\); it must have shape \(1,\)",
     ),
     "own": (
         lambda p: RecedingHorizon(p).start(rbd.State(np.zeros(1), np.zeros(1), np.zeros(3))),

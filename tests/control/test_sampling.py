@@ -303,14 +303,17 @@ WRONG = {
     "samples": ({"samples": 0}, "samples is 0; it is a positive integer"),
     "iterations": ({"max_iterations": 2.5}, "max_iterations is 2.5"),
     "knots": ({"knots": -1}, "knots is -1"),
-    "interpolation": ({"interpolation": "quintic"}, "interpolation is 'quintic'; it is one of 'zero-order'"),
+    "interpolation": (
+        {"interpolation": "quintic"},
+        "interpolation is 'quintic'; it must be one of 'zero-order'",
+    ),
     "color": ({"color": -1.0}, "color is -1.0; it cannot be less than 0"),
-    "spread": ({"spread": 0.0}, "spread is 0.0; it is the standard deviation"),
+    "spread": ({"spread": 0.0}, "spread is 0.0; it must be the standard deviation"),
     "adaptation": ({"adaptation": 1.5}, "adaptation is 1.5; it cannot be more than 1"),
     "penalty": ({"penalty": -1.0}, "penalty is -1.0"),
     "tolerance": ({"tolerance": np.nan}, "tolerance is nan"),
-    "key": ({"key": "me"}, "key is 'me'; it is a random key"),
-    "a key of floats": ({"key": np.zeros(2)}, "it is a random key"),
+    "key": ({"key": "me"}, "key is 'me'; it must be a random key"),
+    "a key of floats": ({"key": np.zeros(2)}, "it must be a random key"),
 }
 
 

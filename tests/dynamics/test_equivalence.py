@@ -251,7 +251,9 @@ def test_tables_rules_are_what_is_lost_of_a_body_that_moves_at_will():
 def test_mimic_joints_by_rank():
     """A joint that follows another loses what it alone could have told; the motion is that of the simplified model."""
     model = coupled()
-    with pytest.raises(rbd.ModelError, match="joint 'c' of model 'coupled' mimics another.*use base_parameters_by_rank"):
+    with pytest.raises(
+        rbd.ModelError, match="joint 'c' of model 'coupled' mimics another.*use base_parameters_by_rank"
+    ):
         rbd.base_parameters(model)
     base = base_parameters_by_rank(model)
     s = some_states(model)
@@ -323,7 +325,9 @@ def test_refused():
         transfer_inertia(model, "b", model.inertias)
     with pytest.raises(rbd.UnknownNameError, match="'hand'"):
         transfer_inertia(model, "hand", inertia(1.0))
-    with pytest.raises(rbd.ModelError, match="has 1 bodies, but these base parameters belong to a model with 3"):
+    with pytest.raises(
+        rbd.ModelError, match="has 1 bodies, but these base parameters belong to a model with 3"
+    ):
         rbd.base_parameters(model).of(rbd.load("pendulum"))
     with pytest.raises(ValueError, match="samples is 0"):
         base_parameters_by_rank(model, 0)

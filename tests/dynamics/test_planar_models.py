@@ -440,7 +440,9 @@ def test_what_acts_in_space_is_refused():
         rbd.planar(rbd.add_forces(model, cable))
     with pytest.raises(ValueError, match="SpringDamper.* does not act along joints alone"):
         rbd.rollout(flat, rbd.State(jnp.zeros(2), jnp.zeros(2)), steps=1, dt=0.1, forces=[cable])
-    with pytest.raises(rbd.ModelError, match="is planar, and carries what acts along joints, not the site"):
+    with pytest.raises(
+        rbd.ModelError, match="is planar and supports attachments along joints only, not the site"
+    ):
         rbd.attach(flat, rbd.Site("tip", "lower", (0, 0, -1)))
     with pytest.raises(ValueError, match="jacobian: model 'double_pendulum' is planar"):
         rbd.jacobian(flat, jnp.zeros(2), "lower")
@@ -458,7 +460,7 @@ def test_the_plane_must_be_said_where_it_cannot_be_seen():
         jax.jit(lambda model: rbd.planar(model).gravity)(model)
     with pytest.raises(rbd.ModelError, match="two unit vectors at a right angle"):
         rbd.planar(model, [[1, 0, 0], [1, 0, 0]])
-    with pytest.raises(rbd.ModelError, match="do not say in which plane it moves; give the axes"):
+    with pytest.raises(rbd.ModelError, match="do not determine in which plane it moves; give the axes"):
         rbd.planar(mechanism([-1], [slide], gravity=(0.0, 0.0, 0.0)))
 
 

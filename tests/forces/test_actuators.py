@@ -379,14 +379,17 @@ REFUSED = {
         lambda: rbd.attach(rbd.load("double_pendulum"), AT.Motor("m", "elbow", gear=(1, 2, 3))),
         "joint 'elbow' has 1 degrees of freedom, and gear 3 numbers",
     ),
-    "narrow gear": (lambda: AT.Motor("m", AT.OnSite("tip")), "gear has 1 numbers; on OnSite it has 6"),
-    "falling range": (lambda: AT.Motor("m", "elbow", control_range=(1, -1)), "control_range is .* it rises"),
+    "narrow gear": (lambda: AT.Motor("m", AT.OnSite("tip")), "gear has 1 numbers; on OnSite it must have 6"),
+    "falling range": (
+        lambda: AT.Motor("m", "elbow", control_range=(1, -1)),
+        "control_range is .* it must rise",
+    ),
     "no activation": (
         lambda: AT.Motor("m", "elbow", activation_range=(0, 1)),
         "it has activation_range, but no dynamics",
     ),
-    "a negative damper": (lambda: AT.Damper("m", "elbow", control_range=(-1, 1)), "begins at zero"),
-    "muscle range": (lambda: AT.MuscleCurves(1.0, (1.0, 1.0)), "length_range .* rises"),
+    "a negative damper": (lambda: AT.Damper("m", "elbow", control_range=(-1, 1)), "must begin at zero"),
+    "muscle range": (lambda: AT.MuscleCurves(1.0, (1.0, 1.0)), "length_range .* must rise"),
     "u for tau": (
         lambda: rbd.rollout(arm(), START, jnp.asarray(np.zeros((4, 3))), dt=0.01),
         r"controls of its actuators are rbd.Controls\(u\)",

@@ -434,7 +434,9 @@ def test_what_is_refused():
         builder = given.pop("builder", None) or arm()
         return forces.add_deformable(builder, "net", **(base | given))
 
-    with pytest.raises(ValueError, match=r"edges\[1\] is \(1, 3\); it joins two different nodes of the 3"):
+    with pytest.raises(
+        ValueError, match=r"edges\[1\] is \(1, 3\); it must join two different nodes of the 3"
+    ):
         add(edges=[(0, 1), (1, 3)])
     with pytest.raises(ValueError, match=r"edges\[0\] is \(1, 1\)"):
         add(edges=[(1, 1)])

@@ -223,7 +223,7 @@ def test_bad_use_is_refused():
         spring()(model, q, jnp.asarray(np.zeros(3)))
     with pytest.raises(ValueError, match="SpringDamper: q has shape"):
         spring().energy(model, v)
-    with pytest.raises(ValueError, match="joint 'arm' does not have one degree of freedom"):
+    with pytest.raises(ValueError, match="joint 'arm' must have one degree of freedom"):
         forces.Gear("arm", "wheel", 1.0, 1.0)(model, q, v)
     with pytest.raises(ValueError, match="'pinion' has no coordinates of its own: it mimics 'wheel'"):
         forces.JointLimit(1.0, joints="pinion")(model, q, v)

@@ -245,7 +245,7 @@ def test_refused():
         forces.mesh_gears(geared(), "upper", "fore rotor", 3.0)
     with pytest.raises(ValueError, match="inertia.*less than 0"):
         forces.reflect_rotor(arm(), "fore", 3.0, -1.0)
-    with pytest.raises(rbd.ModelError, match="give an Inertia to say where it is"):
+    with pytest.raises(rbd.ModelError, match="give an Inertia to use axis, stator or placement"):
         forces.reflect_rotor(arm(), "fore", 3.0, 1.0, placement=AT)
     with pytest.raises(rbd.UnknownNameError, match="'hand'"):
         forces.reflect_rotor(arm(), "fore", 3.0, ROTOR, stator="hand")

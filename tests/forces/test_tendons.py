@@ -197,7 +197,7 @@ REFUSED = {
     ),
     "begins around": (
         lambda: forces.SpatialTendon("t", [forces.Around("world", (0, 0, 0), 1.0), "a"]),
-        "stands between two points",
+        "must stand between two points",
     ),
     "a number": (lambda: forces.SpatialTendon("t", ["a", 3]), "its path has 3; it takes points"),
     "no site": (
@@ -205,7 +205,7 @@ REFUSED = {
         "there is no site 'a'",
     ),
     "no joints": (lambda: forces.FixedTendon("t", {}), "it takes {joint: number}"),
-    "a torus": (lambda: forces.Around("world", (0, 0, 0), 1.0, "torus"), "it is 'sphere' or 'cylinder'"),
+    "a torus": (lambda: forces.Around("world", (0, 0, 0), 1.0, "torus"), "it must be 'sphere' or 'cylinder'"),
     "free joint": (
         lambda: rbd.attach(rbd.load("quadruped"), forces.FixedTendon("t", {"trunk": 1.0})),
         "degrees of freedom; its coordinate can be taken only where there is one",

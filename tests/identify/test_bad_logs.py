@@ -348,13 +348,13 @@ TABLES = {
     "blank lines": ("\n\n", "the file is empty"),
     "names alone": ("t,q_turn,q_lift\n", "there are no rows below"),
     "no names": ("0,1,2\n0.1,1,2\n", "the first row has numbers"),
-    "ragged": ("t,q_turn,q_lift\n0,1,1\n0.1,1\n", "line 3 has 2 fields, and the first row has 3 names"),
-    "longer": ("t,q_turn\n0,1\n0.1,1,7\n", "line 3 has 3 fields, and the first row has 2 names"),
+    "ragged": ("t,q_turn,q_lift\n0,1,1\n0.1,1\n", "line 3 has 2 fields, but the first row has 3 names"),
+    "longer": ("t,q_turn\n0,1\n0.1,1,7\n", "line 3 has 3 fields, but the first row has 2 names"),
     "text": ("t,q_turn,q_lift\n0,1,1\n0.1,abc,1\n", "q_turn is no array of numbers.*: in row 1 there is 'abc'"),
     "decimal commas": ("t,q_turn,q_lift\n0,0,0,1,0,2\n0,1,0,1,0,2\n", "line 2 has 6 fields"),
     "twice": ("t,q_turn,q_lift,q_turn\n0,1,1,1\n0.1,1,1,1\n", "columns 1, 3 are all called 'q_turn'"),
     "twice in other words": ("t,q_turn,pos0,q_lift\n0,1,1,1\n0.1,1,1,1\n", "'q_turn' and 'pos0' are both column 0 of q"),
-    "semicolons": ("t;q_turn;q_lift\n0;1;1\n", "columns are separated by commas, .* ';'.*sep=';'"),
+    "semicolons": ("t;q_turn;q_lift\n0;1;1\n", "columns must be separated by commas, .* ';'.*sep=';'"),
     "tabs": ("t\tq_turn\n0\t1\n", r"separated by commas"),
     "no times": ("q_turn,q_lift\n1,1\n1,1\n", "there are no times; one entry is called 't'"),
     "two times": ("t,stamp,q_turn\n0,5,1\n1,6,1\n", "'t' and 'stamp' are both times"),
@@ -402,20 +402,18 @@ def test_archives_that_are_none(tmp_path):
     path = tmp_path / "log.npz"
     for content in (b"", b"PK\x03\x04 cut off", b"t,q\n0,1\n"):
         path.write_bytes(content)
-        with pytest.raises(LogError, match="log.npz: it is no archive of NumPy .*np.savez"):
+        with pytest.raises(LogError, match="log.npz: it is no NumPy archive .*np.savez"):
             read_log(path, CRANE)
     np.save(tmp_path / "one.npy", T)
     (tmp_path / "one.npy").rename(path)
-    with pytest.raises(LogError, match="one array without a name|no archive"):
+    with pytest.raises(LogError, match="one array without a name|no NumPy archive"):
         read_log(path, CRANE)
     objects = np.array([[1.0, 2.0], None], dtype=object)
     np.savez(path, t=T, q=objects, v=RUN["v"])
-    with pytest.raises(
-        LogError, match="log.npz: 'q' holds objects of Python, which are not read.*np.asarray"
-    ):
+    with pytest.raises(LogError, match="log.npz: 'q' holds Python objects, which are not read.*np.asarray"):
         read_log(path, CRANE)
     np.savez(path, t=T, v=RUN["v"], about=objects)
-    with pytest.warns(LogWarning, match="'about' holds objects of Python, which are not read"):
+    with pytest.warns(LogWarning, match="'about' holds Python objects, which are not read"):
         log = read_log(path, CRANE)
     with pytest.raises(LogError, match="has no q"):
         identify.least_squares(CRANE, replace(log, tau=Channel(RUN["tau"])), FREE)
@@ -520,7 +518,7 @@ FLOATING = {
     "MuJoCo's": (FQ, np.c_[WORLD(FV[:, 3:]), FV[:, :3]], "the angular velocity in the last three columns.*MujocoMap"),
     "Pinocchio's": (FQ, np.c_[FV[:, 3:], FV[:, :3]], "the angular velocity in the last three columns"),
     "scalar last": (ROLLED, FV, "joint 'base' fits q as quaternions with the scalar last"),
-    "not unit": (FQ * [1, 1, 1, 2, 2, 2, 2], FV, r"the quaternion of joint 'base', q\[3:7\], has length 2 in row 0; it must have unit length"),
+    "not unit": (FQ * [1, 1, 1, 2, 2, 2, 2], FV, r"the quaternion of joint 'base', q\[3:7\], has length 2 in row 0; it must"),
     "zeros": (np.where(np.arange(COUNT)[:, None] == 5, 0, FQ), FV, "has length 0 in row 5.* missing samples: make them NaN"),
     "quaternion first": (np.c_[FQ[:, 3:], FQ[:, :3]], FV, "as if it came before the position"),
     "degrees": (FQ, FV * (180 / np.pi), "v looks like degrees"),
@@ -561,7 +559,8 @@ def test_too_few_samples():
             [*many, identify.placements("hook"), identify.coulomb("turn"), identify.stiffness("lift")],
         )
     with pytest.warns(
-        LogWarning, match="there are 12 measured numbers, 10 free values .* and 4 numbers of first states"
+        LogWarning,
+        match="there are 12 measured numbers, 10 free values .* and 4 coordinates of initial states",
     ):
         Problem(CRANE, log, many)
 

@@ -68,7 +68,7 @@ def test_the_loss_has_the_slope_of_its_differences(log):
 
 def test_what_an_ensemble_takes(log):
     with pytest.raises(
-        ValueError, match="ensemble is 4, and for the 3 numbers that a window depends on it takes 6 or more"
+        ValueError, match="ensemble is 4, but for the 3 unknowns of a window it must be 6 or more"
     ):
         identify.Problem(MODEL, log, identify.damping(), identify.OutputError(1.0, ensemble=4))
     with pytest.raises(ValueError, match="nodes is 'measured'"):

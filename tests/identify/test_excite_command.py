@@ -42,7 +42,7 @@ def test_excite(tmp_path, capsys):
                  "--noise", "0.1", "--out", folder]  # fmt: skip
     code, out, err = run(capsys, *arguments)
     assert code == 0, err
-    for expected in ("gain", "condition number", "combinations seen", "shoulder", "excitation.npz"):
+    for expected in ("gain", "condition number", "combinations observable", "shoulder", "excitation.npz"):
         assert expected in out
     assert re.search(r"lower Iyy +1\.0\d+ +\d", out) and "note: joint 'elbow' has no limits of its own" in out
     model = rbd.load("double_pendulum")
@@ -74,15 +74,15 @@ def test_excite(tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["double_pendulum", "--free", "inertia"], "argument --free: nothing that can be free is called 'inertia'"),
+        (["double_pendulum", "--free", "inertia"], "argument --free: there is no parameter group 'inertia'"),
         (["double_pendulum", "--free", "inertias:low"], "is called 'low'; did you mean 'lower'?"),
-        (["double_pendulum", "--free", "joint_offsets"], "forces are not linear in what identify.JointOffsets frees"),
+        (["double_pendulum", "--free", "joint_offsets"], "forces are not linear in what identify.JointOffsets estimates"),
         (["double_pendulum", "--joints", "knee"], "'knee'"),
         (["double_pendulum", "--harmonics", "1"], "two or more"),
         (["double_pendulum", "--seconds", "0"], "not a positive number"),
         (["double_pendulum", "--margin", "2"], "margin is 2.0"),
         (["quadruped"], "by --joints"),
-        (["pendulum", "--effort", "1", "--from-reference", "--seed", "-1"], "not a whole number"),
+        (["pendulum", "--effort", "1", "--from-reference", "--seed", "-1"], "not an integer"),
         (["nobody"], "nobody"),
     ],
 )  # fmt: skip

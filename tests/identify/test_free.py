@@ -33,10 +33,10 @@ def test_patterns():
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "lacks a kind"),
-        ("inertias,", "lacks a kind"),
+        ("", "lacks a parameter group"),
+        ("inertias,", "lacks a parameter group"),
         ("inertia", "did you mean 'inertias'"),
-        ("inertias:", "no names after its colon"),
+        ("inertias:", "no pattern after its colon"),
         ("numbers", "there are: 'inertias'"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_result_that_is_there_is_not_replaced_unasked(logs, tmp_path, capsys):
     assert run(capsys, *arguments)[0] == 0
     before = {path: path.read_bytes() for path in folder.iterdir()}
     code, _, err = run(capsys, *arguments)
-    assert code == 2 and "is there already" in err and "--overwrite" in err and err.count("\n") == 1
+    assert code == 2 and "exists already" in err and "--overwrite" in err and err.count("\n") == 1
     assert before == {path: path.read_bytes() for path in folder.iterdir()}
     arguments[3] = "damping"
     code, _, err = run(capsys, *arguments, "--overwrite")
@@ -159,7 +159,7 @@ def test_what_is_not_to_be_trusted_says_why(logs, tmp_path, capsys):
         capsys, "pendulum", logs / "run1.npz", "--free", "masses,damping", "--estimator", "equation-error", "--turns", 1,
         "--noise", "tau=0.02", "--out", tmp_path / "a", "--quiet",
     )  # fmt: skip
-    assert code == 3 and out == "" and "not to be trusted: The search for the values did not converge" in err
+    assert code == 3 and out == "" and "unreliable: The search for the values did not converge" in err
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(FILES)
     with np.load(logs / "run1.npz") as data:
         rows = dict(data)
@@ -211,9 +211,9 @@ def broken(folder):
         (["no_times.npz"], "there are no times"),
         (["no_forces.npz", "--estimator", "physical"], "neither tau nor u"),
         (["wide.npz"], "q has 5 columns"),
-        (["pickled.npz"], "pickled.npz: 't' holds objects of Python"),
-        (["garbage.npz"], "garbage.npz: it is no archive of NumPy"),
-        (["nothing.npz"], "nothing.npz: it is no archive of NumPy"),
+        (["pickled.npz"], "pickled.npz: 't' holds Python objects"),
+        (["garbage.npz"], "garbage.npz: it is no NumPy archive"),
+        (["nothing.npz"], "nothing.npz: it is no NumPy archive"),
         (["nothing.csv"], "nothing.csv: the file is empty"),
         (["ragged.csv"], "ragged.csv"),
         (["log.txt"], "is no .npz and no .csv"),
@@ -222,15 +222,15 @@ def broken(folder):
         (["run1.npz", "--free", "damping:knee"], "is called 'knee'"),
         (["run1.npz", "--free", "masses,inertias"], "both free the mass"),
         (["run1.npz", "--free", "joint_offsets", "--estimator", "least-squares"], "forces are not linear in what"),
-        (["run1.npz", "--noise", "tau=1"], "--noise is for --estimator equation-error and output-error, and this is physical"),
-        (["run1.npz", "--estimator", "output-error", "--cutoff", "3"], "--cutoff is for"),
-        (["run1.npz", "--window", "3"], "--window is for --estimator output-error"),
+        (["run1.npz", "--noise", "tau=1"], "--noise applies to --estimator equation-error and output-error, not to physical"),
+        (["run1.npz", "--estimator", "output-error", "--cutoff", "3"], "--cutoff applies to"),
+        (["run1.npz", "--window", "3"], "--window applies to --estimator output-error"),
         (["run1.npz", "--estimator", "equation-error", "--noise", "torque=1"], "noise has 'torque'"),
         (["run1.npz", "--noise", "tau"], "is not a name with a positive number"),
         (["run1.npz", "--cutoff", "70"], "between 0 and half the sampling rate"),
-        (["run1.npz", "--folds", "1"], "is not 0 or a whole number from 2 on"),
+        (["run1.npz", "--folds", "1"], "is not 0 or an integer from 2 on"),
         (["run1.npz", "run2.npz", "--folds", "3"], "no cross-validation"),
-        (["run1.npz", "--held-out", "run1.npz"], "it is held out and used"),
+        (["run1.npz", "--held-out", "run1.npz"], "it is both used and held out"),
         (["run1.npz", "--scale", "u=2"], "has no channel 'u'"),
         (["run1.npz", "--scale", "tau=1000"], "--scale tau=1e-3 and the like change them"),
         (["run1.npz", "--scheme", "magic"], "there is no scheme 'magic'"),

@@ -165,8 +165,15 @@ def test_what_it_says(report, found, logs):
         assert f"| {unit} |" in row
     for line in found.unobservable:
         assert f"- {page._plain(line)}." in text
-    assert f"see {found.rank} combinations" in text and f"{found.condition_number:.3g}" in text
-    for word in ("held out", "Cross-validation", "white", "can be a body", "converged", "autocorrelation"):
+    assert f"identify {found.rank} combinations" in text and f"{found.condition_number:.3g}" in text
+    for word in (
+        "held out",
+        "Cross-validation",
+        "white",
+        "physically consistent",
+        "converged",
+        "autocorrelation",
+    ):
         assert word in text or word in report.html, word
     held = [np.sqrt(np.mean(one.errors**2)) for one in I.predictions(found.model, logs[1], found.compare)]
     for error in held:
@@ -188,16 +195,16 @@ def test_doubts(model, logs, found):
     assert "an inertia that no body has" in said(impossible)
     other = replace(logs[1], tau=-logs[1].tau.values)
     worse = said(found, held_out=other)
-    assert "does not hold beyond them" in worse and "as it was before predicts" in worse
+    assert "does not hold beyond them" in worse and "the initial model predicts" in worse
     validation = I.CrossValidation(
         ("tau x",), ("N m",), np.ones(1), 3 * np.ones(1), ("a", "b"), np.ones((2, 1)), ()
     )
-    assert "on data that were held out, tau x is off by 3 N m, 3 times" in said(found, validation=validation)
+    assert "on held-out data, tau x is off by 3 N m, 3 times" in said(found, validation=validation)
     unknown = jax.device_put(np.full(found.model.damping.shape, np.nan))
     broken = replace(found, model=replace(found.model, damping=unknown))
     assert "cannot be simulated" in said(broken)
     lost = found.seen._replace(kept=(), grouping=np.zeros((0, found.parameters.size)))
-    assert "say nothing at all" in said(replace(found, seen=lost))
+    assert "contain no information" in said(replace(found, seen=lost))
 
 
 def test_remarks(found, logs, log_of):

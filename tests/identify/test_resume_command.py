@@ -132,7 +132,7 @@ def test_least_squares_go_on(folder, capsys, monkeypatch):
     content = {path: path.read_bytes() for path in place.glob("*.ckpt")}
 
     # Nothing of it is lost by mistake.
-    assert "out.checkpoint has what an earlier run had reached; --resume goes" in said_by(
+    assert "out.checkpoint has the progress of an earlier run; continue it with --resume" in said_by(
         capsys, *command("physical")
     )
     others = command("physical", "--resume", "--slow", "0.1")
@@ -186,7 +186,7 @@ def test_searches_go_on(folder):
 def test_an_interrupt_says_how_to_go_on(folder, capsys):
     said = killed(3, command("physical"), signal.SIGINT)
     place = Path("out.checkpoint").resolve()
-    assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
+    assert said == f"rbd-jax: interrupted; run the same command with --resume to continue from {place}\n"
     # Results are not looked for in it, and other things are not lost with it.
     (place / "notes.txt").write_text("what I saw")
     assert "has other files (notes.txt)" in said_by(capsys, *command("physical", "--resume"))
@@ -202,9 +202,9 @@ def test_what_an_interrupt_leaves_and_says(tmp_path):
     with place.kept({"--slow": 1.0}):
         (interrupted,) = interrupts._left
         (place.folder / "estimate.ckpt").write_text("")
-        assert interrupted() == f"the same command with --resume goes on from {place.folder}"
+        assert interrupted() == f"run the same command with --resume to continue from {place.folder}"
         (place.folder / "estimate.ckpt").unlink()
-        assert interrupted() == "there is nothing to go on from" and not list(tmp_path.iterdir())
+        assert interrupted() == "no progress was saved" and not list(tmp_path.iterdir())
 
 
 def test_where_nothing_was_saved_it_begins(folder, capsys):
@@ -212,7 +212,7 @@ def test_where_nothing_was_saved_it_begins(folder, capsys):
     expected = undisturbed("physical")
     arguments = [word for word in command("physical", "--resume") if word != "--quiet"]
     assert main(arguments) in (0, 3)
-    assert "nothing was saved; this is the beginning" in capsys.readouterr().err
+    assert "no progress was saved; starting from the beginning" in capsys.readouterr().err
     assert {name: Path("out", name).read_bytes() for name in FILES[:2]} == {
         name: (expected / name).read_bytes() for name in FILES[:2]
     }

@@ -198,7 +198,7 @@ def test_a_robot_from_urdf():
 def test_refusals(both):
     model, mj_model, there = both
     with pytest.raises(
-        rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo what we call Revolute"
+        rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo a Revolute"
     ):
         hinge = XML.replace('type="ball"', "").replace(
             '<joint name="elbow" axis="0 1 1"/>', '<joint name="elbow" type="ball"/>'
@@ -207,7 +207,7 @@ def test_refusals(both):
     with pytest.raises(rbd.ModelError, match="nv = 17, the MuJoCo model 14"):
         MujocoMap(model, mujoco.MjModel.from_xml_string(XML.replace('<joint name="neck" type="ball"/>', "")))
     with pytest.raises(
-        rbd.ModelError, match="'float' of model .* is no joint of the MuJoCo model; did you mean 'floater'"
+        rbd.ModelError, match="'float' of model .* is not a joint of the MuJoCo model; did you mean 'floater'"
     ):
         MujocoMap(model, mujoco.MjModel.from_xml_string(XML.replace('"float"', '"floater"')))
     builder = rbd.ModelBuilder()

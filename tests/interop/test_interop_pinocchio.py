@@ -210,7 +210,7 @@ def test_coupled_joints():
 def test_names():
     model = rbd.load_urdf(URDF)
     pin_model = pin.buildModelFromXML(URDF.replace('"hinge"', '"elbow"'))
-    with pytest.raises(rbd.ModelError, match="'hinge'.*no joint of the Pinocchio model.*'elbow'"):
+    with pytest.raises(rbd.ModelError, match="'hinge'.*not a joint of the Pinocchio model.*'elbow'"):
         PinocchioMap(model, pin_model)
     there = PinocchioMap(model, pin_model, names={"hinge": "elbow"})
     elbow = pin_model.joints[pin_model.getJointId("elbow")]

@@ -438,7 +438,7 @@ REFUSED = {
     "parallel axes": (lambda: joints.Universal((1, 0, 0), (-2, 0, 0)), "Universal: .* are parallel"),
     "order": (
         lambda: joints.SphericalEuler("xxy"),
-        "SphericalEuler: order is 'xxy'; it is one of 'xyz', 'xzy', .*'zyz'",
+        "SphericalEuler: order is 'xxy'; it must be one of 'xyz', 'xzy', .*'zyz'",
     ),
     "joint of another kind": (
         lambda: joints.Driven(joints.Revolute, lambda time: time),

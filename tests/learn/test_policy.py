@@ -83,7 +83,7 @@ def test_without_a_memory_it_decides_by_the_state(pushing):
 def test_what_remembers_needs_a_memory(following):
     task, policy = following
     start = task.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match="Following remembers something .*memory=controller.begin"):
+    with pytest.raises(ValueError, match="Following has a memory .*memory=controller.begin"):
         rbd.rollout(task.model, start.state, rbd.learn.Controller(task, policy), dt=0.1, steps=2)
 
 
@@ -148,9 +148,7 @@ def test_what_does_not_fit_is_refused(tmp_path, following, pushing, unchecked):
             ValueError, match=r"observations of 4 numbers \(of Following\), and those of Push have 2"
         ):
             call()
-    with pytest.raises(
-        ValueError, match="steps is missing; it is needed where episode_length of the task is None"
-    ):
+    with pytest.raises(ValueError, match="steps is missing; it is needed for a task without episode_length"):
         rbd.learn.play(push(episode_length=None), lambda seen: jnp.zeros(1), jax.random.key(0))
     with pytest.raises(ValueError, match="learn.evaluate: policy is a int"):
         rbd.learn.evaluate(task, 3, jax.random.key(0))

@@ -99,7 +99,7 @@ def test_what_is_written(results):
     page = (folder / "report.md").read_text(encoding="utf-8")
     for words in (
         "easy: a policy for cart after 6 epochs of 6 x 5 steps",
-        "Learned",
+        "Solved",
         "Command: rbd-jax train easy.py",
     ):
         assert words in page, words
@@ -116,22 +116,25 @@ def test_what_is_printed_and_not_learned(folder, capsys):
     assert main(["train", "hard.py", "--out", "out"]) == 3
     out, err = capsys.readouterr()
     assert "hard: a policy for cart after 6 epochs" in out and "return" in out and "effort" in out
-    assert "not learned: the mean return of 64 episodes is -" in err and "and 0 is wanted" in err
+    assert "not solved: the mean return of 64 episodes is -" in err and "below the threshold of 0" in err
     for name in FILES:
         assert f"wrote {folder / 'out' / name}" in out.replace("\n", "")
-    assert "Not learned." in Path("out", "report.md").read_text() and not Path("out.checkpoint").exists()
+    assert "Not solved." in Path("out", "report.md").read_text() and not Path("out.checkpoint").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
         ("no_such_file", "no_such_file.py: there is no such file"),
-        ("nothing", "nothing.py: it defines no `task`: it is a rbd.Task, or a function that returns one"),
-        ("kind", "kind.py: config is a dict; it is a rbd.learn.ShortHorizonActorCritic"),
+        (
+            "nothing",
+            "nothing.py: it does not define `task`, which must be a rbd.Task, or a function that returns one",
+        ),
+        ("kind", "kind.py: config is a dict; it must be a rbd.learn.ShortHorizonActorCritic"),
         ("broken", "Broken.reward"),
         pytest.param(
             "undefined",
-            "in 30 of the 30 steps of epoch 1 the reward, what was observed or the state was no number",
+            "in 30 of the 30 steps of epoch 1 the reward, the observation or the state was not finite",
             marks=pytest.mark.slow,
         ),
     ],
@@ -147,7 +150,7 @@ def test_wrong_arguments(folder, capsys):
     assert "there is no task 'cartpol'" in line and "quadruped_trot" in line and ".py" in line
     for option, value in (("--epochs", "0"), ("--envs", "x"), ("--minutes", "-1"), ("--seed", "-1")):
         assert repr(value) in refused(capsys, *command("easy", f"{option}={value}"))
-    assert "is there already" in refused(capsys, *command("easy", "--out", "easy"))
+    assert "exists already" in refused(capsys, *command("easy", "--out", "easy"))
     assert not list(folder.glob("out*"))
 
 
@@ -193,7 +196,7 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
     assert started(4, command("easy", *often)).wait() == -signal.SIGKILL
     place = Path("out.checkpoint")
     assert {path.name for path in place.glob("*.ckpt")} >= {"training.ckpt"} and not Path("out").exists()
-    assert "out.checkpoint has what an earlier run had reached; --resume goes on" in refused(
+    assert "out.checkpoint has the progress of an earlier run; continue it with --resume" in refused(
         capsys, *command("easy", *often)
     )
     assert "--epochs: None there, 9 here" in refused(

@@ -155,7 +155,7 @@ def test_other_arguments_that_cannot_be_are_refused(unchecked):
         rbd.learn.train(push(), {}, key=jax.random.key(0))
     with pytest.raises(ValueError, match="learn.train: key"):
         rbd.learn.train(push(), SMALL, key=3)
-    with pytest.raises(ValueError, match="settings_for: name is 'cartpol'; it is one of 'cartpole'"):
+    with pytest.raises(ValueError, match="settings_for: name is 'cartpol'; it must be one of 'cartpole'"):
         rbd.learn.settings_for("cartpol")
 
 

@@ -65,7 +65,7 @@ BAD = {
         {"lower": 1.0, "upper": -1.0},
         ["joint 'elbow': its lower limit 1 is above its upper limit -1"],
     ),
-    "a name that is none": ({"name": 3}, ["the name of a body is 3", "text"]),
+    "a name that is none": ({"name": 3}, ["the name of a body is 3", "nonempty string"]),
     "damping is a word": ({"damping": "a"}, ["joint 'elbow'", "damping is 'a'", "not a number"]),
     "placement by two numbers": (
         {"placement": (1.0, 0.0)},
@@ -413,5 +413,5 @@ def test_names_are_found_or_suggested(model):
 
 
 def test_what_is_no_traversal_is_refused_where_it_is_given(unchecked):
-    with pytest.raises(ValueError, match="traversal is 'bodies'; it is one of 'auto'"):
+    with pytest.raises(ValueError, match="traversal is 'bodies'; it must be one of 'auto'"):
         rbd.ModelBuilder(traversal="bodies")  # pyright: ignore[reportArgumentType]

@@ -30,7 +30,7 @@ def with_mass(*masses):
 
 
 FAULTS = {
-    "mass": (with_mass(1.0, -2.0), "body 'lower': its mass is -2; a mass is positive or zero"),
+    "mass": (with_mass(1.0, -2.0), "body 'lower': its mass is -2; a mass must be positive or zero"),
     "no mass": (with_mass(np.nan, 1.0), "body 'upper': its inertia has a number that is not finite"),
     "damping": (
         changed(damping=[0, 0, -0.1, 0]),

@@ -248,7 +248,7 @@ def test_bad_concatenations(machine):
     single = rbd.astype(machine, jnp.float32)
     moon = eqx.tree_at(lambda m: m.gravity, machine, jnp.array([0.0, 0.0, -1.62]))
     for models, options, words in (
-        ((), {}, "no model to put together"),
+        ((), {}, "there is no model"),
         ((machine, machine), {}, "'machine' and 'machine' both have a body 'hull'.*names="),
         ((machine, machine), {"names": ("a", "a")}, "both have a body 'a/hull'"),
         ((machine, machine), {"names": ("a",)}, "names has 1 entries for 2 models"),
@@ -295,7 +295,7 @@ def test_other_precisions(machine, state):
     heavy.add_body("heavy", joint=rbd.joints.Revolute(), damping=1e300)
     with pytest.raises(rbd.ModelError, match="too large for float32: .damping"):
         rbd.astype(heavy.build(), jnp.float32)
-    for bad, words in ((int, "floating-point, not int64"), ("real", "'real' is no type of numbers")):
+    for bad, words in ((int, "floating-point, got int64"), ("real", "'real' is not a floating-point type")):
         with pytest.raises(rbd.ModelError, match=words):
             rbd.astype(machine, bad)
 

@@ -95,9 +95,7 @@ def test_simulations_use_all_devices(report):
 def test_arrays_from_around_that_are_on_all_devices(report):
     """Within `jax.set_mesh` JAX cannot make arrays like them on one device; it is said how it can."""
     assert report["from around"] == [0, 0, 0, 0]
-    assert report["refused"].startswith(
-        "shard: function makes use of arrays from around it that are laid out"
-    )
+    assert report["refused"].startswith("shard: function uses arrays from its closure that are laid out")
 
 
 @pytest.fixture(scope="module")

@@ -147,7 +147,7 @@ def test_a_batch_on_disk(batch, tmp_path):
     with pytest.raises(Stop):
         simulate_to_disk(folder, model, states, **options, on_progress=stopping(11))
     assert not folder.exists()
-    with pytest.raises(FileNotFoundError, match="one that was not finished is beside it"):
+    with pytest.raises(FileNotFoundError, match="an unfinished one is beside it"):
         open_trajectory(folder)
     told = []
     stored = simulate_to_disk(folder, model, states, **options, on_progress=told.append)
@@ -204,7 +204,7 @@ def test_a_full_disk_is_told_and_can_be_gone_on_from(batch, tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
 
     try:
-        with pytest.raises(OSError, match=r"File too large. The same call goes on .*run\.part"):
+        with pytest.raises(OSError, match=r"File too large. The same call resumes .*run\.part"):
             simulate_to_disk(folder, model, states, **options, on_progress=fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

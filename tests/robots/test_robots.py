@@ -349,7 +349,7 @@ def test_load_says_what_it_cannot_read(tmp_path):
     for name, message in cases.items():
         with pytest.raises(ModelError, match=message):
             rbd.load(name)
-    with pytest.raises(ModelError, match="takes no options, but got 'floating_base'"):
+    with pytest.raises(ModelError, match="has no options, got 'floating_base'"):
         rbd.load("arm7", floating_base=True)
     path = tmp_path / "tiny.urdf"
     path.write_text(URDF)

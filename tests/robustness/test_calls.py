@@ -28,7 +28,7 @@ def test_keys_of_both_kinds_draw_the_same(unchecked):
 
 @pytest.mark.parametrize("names", [3, "x", ["a"], 1.5, STATE], ids=str)
 def test_new_names(names, unchecked):
-    with pytest.raises(TypeError, match="rename: attached is .* it takes {name: new name}"):
+    with pytest.raises(TypeError, match="rename: attached is .* it must be {name: new name}"):
         rbd.rename(MODEL, attached=names)
 
 
@@ -63,6 +63,6 @@ def test_a_batch_that_is_traced(unchecked):
 @pytest.mark.parametrize("body", [1.0, float("inf"), None, (), np.zeros(2)], ids=str)
 def test_bodies(body, unchecked):
     with pytest.raises(
-        ValueError, match="model 'double_pendulum' has no body .*: bodies have names, and numbers from 0"
+        ValueError, match="model 'double_pendulum' has no body .*: give a name, or an index from 0"
     ):
         MODEL.body_index(body)

@@ -54,8 +54,8 @@ WRONG = {
         "is not a number",
     ),
     "an underscore": (urdf().replace('mass value="1"', 'mass value="1_0"'), "is not a number"),
-    "a name with a line feed": (urdf(first="a&#10;b"), "characters that are not shown"),
-    "a name that turns the writing around": (urdf(first="a\u202eb"), "characters that are not shown"),
+    "a name with a line feed": (urdf(first="a&#10;b"), "characters that are not printable"),
+    "a name that turns the writing around": (urdf(first="a\u202eb"), "characters that are not printable"),
     "an attribute by default": (
         '<!DOCTYPE robot [<!ATTLIST mass value CDATA "7">]>' + urdf(),
         "DOCTYPE gives <mass>",

@@ -417,7 +417,10 @@ BAD = {
     "place": (lambda: rs.Gyro("imu", 3), "Gyro 'imu': a place is 3; it is the name of a site, or"),
     "noise": (lambda: rs.Clock("x", noise=-1.0), "Clock 'x': noise is -1.0; it cannot be less than 0"),
     "cutoff": (lambda: rs.Clock("x", cutoff=0.0), "cutoff is 0.0; it must be greater than 0"),
-    "axis": (lambda: rs.FrameAxis("x", "tip", "w"), "FrameAxis 'x': axis is 'w'; it is one of 'x', 'y', 'z'"),
+    "axis": (
+        lambda: rs.FrameAxis("x", "tip", "w"),
+        "FrameAxis 'x': axis is 'w'; it must be one of 'x', 'y', 'z'",
+    ),
 }
 
 

@@ -250,7 +250,8 @@ def rotor32():
 
 def test_a_wrong_word_is_refused(unchecked):
     with pytest.raises(
-        ValueError, match="SemiImplicitEuler: passive is 'implicitly'; it is one of 'implicit', 'explicit'"
+        ValueError,
+        match="SemiImplicitEuler: passive is 'implicitly'; it must be one of 'implicit', 'explicit'",
     ):
         rbd.SemiImplicitEuler(passive="implicitly")
 

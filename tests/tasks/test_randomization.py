@@ -171,7 +171,7 @@ REFUSED = {
     "the order": (lambda: tasks.scaled("damping", 2, 1), "scaled: low is 2.0 and high 1.0; low comes first"),
     "nothing": (lambda: tasks.scaled_masses(0, 1), "scaled_masses: low is 0.0; it must be greater than 0"),
     "a rule": (lambda: 3, r"randomization\[0\] is a int; it takes a function"),
-    "no model": (lambda: lambda key, model: model.gravity, r"randomization\[0\] returned a .*; it returns the model"),
+    "no model": (lambda: lambda key, model: model.gravity, r"randomization\[0\] returned a .*; it must return the given model"),
     "a number": (
         lambda: lambda key, model: eqx.tree_at(lambda m: m.damping, model, model.damping[0]),
         r"randomization\[0\] returned damping as float64\[\]; it was float64\[2\]",

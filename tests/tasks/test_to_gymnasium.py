@@ -132,7 +132,7 @@ def test_what_is_refused(task, env_of, monkeypatch, unchecked):
         tasks.to_gymnasium("cartpole", 3)
     with pytest.raises(ValueError, match="num_envs is 0; it is a positive integer"):
         tasks.to_gymnasium(task, 0)
-    with pytest.raises(ValueError, match="autoreset is 'never'; it is one of 'same_step', 'next_step'"):
+    with pytest.raises(ValueError, match="autoreset is 'never'; it must be one of 'same_step', 'next_step'"):
         tasks.to_gymnasium(task, 3, autoreset="never")
     with pytest.raises(ValueError, match=r"actions have shape \(2, 1\); for 3 environments it is \(3, 1\)"):
         env_of("same_step").reset(), env_of("same_step").step(np.zeros((2, 1)))

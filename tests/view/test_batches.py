@@ -49,4 +49,4 @@ def test_the_last_sample_says_how_it_went(batch, arm):
     codes.flat[last] = int(rbd.Result.CONSTRAINTS_OPEN)
     failed = rbd.Trajectory(path.t, path.q, path.v, path.tau, jax.device_put(codes), path.failed_step)
     said = Recording(arm, failed).failure(last)
-    assert said == f"doubtful: {rbd.Result.CONSTRAINTS_OPEN.title}"
+    assert said == f"warning: {rbd.Result.CONSTRAINTS_OPEN.title}"

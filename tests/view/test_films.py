@@ -149,12 +149,12 @@ BAD = {
     "odd": ({"size": (65, 48)}, "a.mp4", ValueError, r"even numbers, such as \(66, 48\)"),
     "sample": ({"sample": 4}, "a.gif", IndexError, "sample names sample 4; there are 4"),
     "ghost": ({"ghosts": [7]}, "a.gif", IndexError, "ghosts names sample 7"),
-    "camera": ({"camera": "left"}, "a.gif", TypeError, "it takes rbd.view.Camera"),
+    "camera": ({"camera": "left"}, "a.gif", TypeError, "it must be rbd.view.Camera"),
     "camera's number": (
         {"camera": {"azimut": 3}},
         "a.gif",
         ValueError,
-        "camera has 'azimut'; it has azimuth",
+        "camera has no attribute 'azimut'; its attributes are azimuth",
     ),
     "follow": ({"follow": "lowr"}, "a.gif", rbd.UnknownNameError, "did you mean 'lower'"),
 }

@@ -266,12 +266,12 @@ REFUSED = {
     "of another model": (dict(of="quadruped"), ValueError, "of another model"),
     "a sample too many": (dict(sample=1), IndexError, "save_html: sample names sample 1; there is one, 0"),
     "a ghost too many": (dict(ghosts=(3,)), IndexError, "ghosts names sample 3"),
-    "samples that are a number": (dict(samples=3), TypeError, "samples is 3; it is a sequence"),
+    "samples that are a number": (dict(samples=3), TypeError, "samples is 3; it must be a sequence"),
     "no frames": (dict(fps=0), ValueError, "save_html: fps"),
     "an unknown mark": (
         dict(show=("feet",)),
         ValueError,
-        "save_html: show has 'feet'; it takes some of 'frames'",
+        "save_html: show has 'feet'; its entries must be among 'frames'",
     ),
     "an unknown body": (dict(follow="hand"), ValueError, "hand"),
     "an unknown curve": (dict(curves=["elbo"]), ValueError, "curves has 'elbo'.* did you mean 'elbow'"),
@@ -280,7 +280,7 @@ REFUSED = {
         ValueError,
         r"curves\['x'\] has shape \(3,\).*begins with \(41,\)",
     ),
-    "an unknown angle": (dict(camera={"roll": 3}), ValueError, "save_html: camera has 'roll'"),
+    "an unknown angle": (dict(camera={"roll": 3}), ValueError, "save_html: camera has no attribute 'roll'"),
 }
 
 

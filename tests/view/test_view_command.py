@@ -65,14 +65,14 @@ def test_a_trajectory_of_another_robot_is_refused(run, capsys, tmp_path):
         capsys, "double_pendulum", "--trajectory", tmp_path / "other.npz"
     )
     np.savez(tmp_path / "wide.npz", **{**saved, "q": np.zeros((3, 6, 3))})
-    assert "their coordinates are others" in refused(
+    assert "their numbers of coordinates differ" in refused(
         capsys, "double_pendulum", "--trajectory", tmp_path / "wide.npz"
     )
 
 
 @pytest.mark.parametrize(
     "content, message",
-    [(None, "No such file"), (b"nothing", "is no .npz file"), ({"t": 1}, "has no 'q'")],
+    [(None, "No such file"), (b"nothing", "is not a .npz file"), ({"t": 1}, "has no 'q'")],
 )
 def test_what_is_no_trajectory_is_refused(content, message, capsys, tmp_path):
     file = tmp_path / "trajectory.npz"
@@ -95,7 +95,7 @@ def test_ports_hosts_and_samples_that_cannot_be_are_refused(run, capsys, shown):
     assert "no.such.host.invalid" in refused(capsys, "pendulum", "--host", "no.such.host.invalid")
     trajectory = ("--trajectory", run / "trajectory.npz")
     assert "no sample 3; there are 3" in refused(capsys, "double_pendulum", *trajectory, "--sample", "3")
-    assert "'-1' is not a whole number" in refused(capsys, "double_pendulum", *trajectory, "--sample", "-1")
+    assert "'-1' is not an integer" in refused(capsys, "double_pendulum", *trajectory, "--sample", "-1")
     assert not shown
 
 

@@ -94,9 +94,11 @@ def load_mjcf(
       contact: If True, the model uses MuJoCo's contact model, `rbd.contact.Soft`, with the file's cone and `impratio`. Its
         bounds on contacts and pairs are read as in MJX (`<numeric name="max_contact_points">`, `max_geom_pairs`). The
         contact model also covers the limits and the dry friction of joints and tendons. A file without contacts, limits and
-        dry friction gets no contact model, unless it has soft equality constraints. If False, joint limits are not in force (`rbd.forces.JointLimit` makes springs of
-        them), dry friction is Coulomb friction, shapes do not collide, and touch sensors are left out.
-      equalities: "soft" for equality constraints that comply as in MuJoCo, "hard" for exact ones. Without `contact` they are hard.
+        dry friction gets no contact model, unless it has soft equality constraints. If False, joint limits are not in force
+        (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb friction, shapes do not collide, and touch
+        sensors are left out.
+      equalities: "soft" for equality constraints that comply as in MuJoCo, "hard" for exact ones. Without `contact` they are
+        hard.
       untrusted: If True, MuJoCo compiles the file in a separate process with limited time and memory. A crash of that
         process raises an ordinary error. The process adds about half a second.
       limits: Limits on the size of the file and, if `untrusted`, on MuJoCo's time and memory.

@@ -161,8 +161,9 @@ def _law(kind, affine, muscle, numbers: np.ndarray, family, muscular) -> Law:
 
 
 def _muscle(compiled, index: int):
-    """Returns a function that computes a muscle's parameters: peak force as given, or else from the acceleration per unit
-    force.
+    """Returns a function that computes a muscle's parameters.
+
+    The peak force is the given one, or else follows from the acceleration per unit force.
     """
 
     def numbers(given: np.ndarray):

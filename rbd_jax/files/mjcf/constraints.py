@@ -55,8 +55,9 @@ def _lengths(compiled, equality: int) -> tuple[list[str], np.ndarray, np.ndarray
 
 
 def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
-    """Returns `y - y0 = p(x - x0)`, with the subscript 0 for `qpos0`, as one polynomial per joint. Without a second joint, x is
-    x0.
+    """Returns `y - y0 = p(x - x0)`, with the subscript 0 for `qpos0`, as one polynomial per joint.
+
+    Without a second joint, x is x0.
     """
     first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
     y0, p = compiled.qpos0[compiled.jnt_qposadr[first]], Polynomial(compiled.eq_data[equality, :5])

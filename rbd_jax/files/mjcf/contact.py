@@ -33,8 +33,8 @@ def contact_of(mujoco, compiled, law: bool, soft: bool) -> list[Attached]:
     Args:
       mujoco: The module.
       compiled: The `MjModel`.
-      law: Whether to include the contact model, if the file needs one.
-      soft: Whether equality constraints are soft.
+      law: If True, includes the contact model if the file needs one.
+      soft: If True, equality constraints are soft.
     """
     is_needed = law and needed(mujoco, compiled, soft)
     found: list[Attached] = [law_of(mujoco, compiled)] if is_needed else []

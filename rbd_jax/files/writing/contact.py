@@ -19,8 +19,9 @@ def unsaid() -> Shape:
 
 
 def contact_numbers(shape: Shape) -> dict[str, str]:
-    """Returns the properties that differ from the defaults, by MuJoCo's names. A shape that does not collide has both bit masks
-    0.
+    """Returns the properties that differ from the defaults, by MuJoCo's names.
+
+    A shape that does not collide has both bit masks 0.
     """
     bits = {} if shape.collision else {"contype": 0, "conaffinity": 0}
     found = {}

@@ -45,8 +45,8 @@ class Filter(Activation):
 
     Args:
       time_constant: T.
-      exact: Whether steps of `rbd.MujocoEuler` are exact for a constant control, as MuJoCo's `filterexact`, or explicit, as its
-        `filter`. Other schemes ignore it.
+      exact: If True, steps of `rbd.MujocoEuler` are exact for a constant control, as in MuJoCo's `filterexact`; otherwise they
+        are explicit, as in its `filter`. Other schemes ignore it.
 
     >>> print(rbd.actuators.Filter(0.1).rate(jnp.array(0.2), jnp.array(0.5)).round(3))
     -3.0

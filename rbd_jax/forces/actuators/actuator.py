@@ -29,9 +29,8 @@ class Actuator(Attached):
     Args:
       name: The name, used by keyframes and sensors.
       on: The joint, by name, or an `OnJoint`, `OnTendon`, `OnSite`, `SliderCrank`.
-      gear: The ratio of the actuator's length to the length (or coordinate) it acts on, and of the force there to the
-        actuator's
-        force: one number, or one per degree of freedom.
+      gear: The ratio of the actuator's length to the length (or coordinate) that it acts on. The force there is `gear` times
+        the actuator's force. One number, or one per degree of freedom.
       gain: A number, or a `Law` of the actuator's length and rate.
       bias: A number, or a `Law` of the actuator's length and rate.
       dynamics: The dynamics from control to input. The actuator then has an activation, an internal state.
