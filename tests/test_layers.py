@@ -180,16 +180,12 @@ LONG_CLASSES = {
     "files/sdf.py": "an element of the format each",
     "model/tree.py": "what combines along a tree, and its tables",
     "control/receding_horizon.py": "arguments, checks, and one policy",
-    "contact/compliant.py": "one force element",
-    "control/_stages.py": "the steps of a problem, evaluated in all ways that solvers ask for",
-    "simulate/tree_step.py": "a method each of StepData",
-    "dynamics/motion.py": "a property each of a motion",
-    "identify/log.py": "a column of a log each",
 }
 
 
 def test_code_is_short():
-    """Functions have at most 80 lines without docstring; longer classes than 250 lines are listed with a reason."""
+    """Functions have at most 80 lines without docstring; classes with more than 250 lines without docstrings are listed, with
+    a reason."""
     functions, classes = [], set()
     for file in PACKAGE.rglob("*.py"):
         where = str(file.relative_to(PACKAGE))
@@ -201,10 +197,19 @@ def test_code_is_short():
             start = first.end_lineno if is_docstring else node.lineno
             if isinstance(node, ast.FunctionDef) and node.end_lineno - start > 80:
                 functions.append(f"{where}: {node.name}")
-            if isinstance(node, ast.ClassDef) and node.end_lineno - node.lineno >= 250:
+            if isinstance(node, ast.ClassDef) and _lines_of_code(node) >= 250:
                 classes.add(where)
     assert not functions
     assert classes == set(LONG_CLASSES)
+
+
+def _lines_of_code(node: ast.ClassDef) -> int:
+    docstrings = [
+        x
+        for x in ast.walk(node)
+        if isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant) and isinstance(x.value.value, str)
+    ]
+    return node.end_lineno - node.lineno - sum(x.end_lineno - x.lineno + 1 for x in docstrings)
 
 
 def test_what_is_private_is_used_in_its_own_room():

@@ -6,7 +6,8 @@ What is attached to a model:
 - `Rigid`: rigid contact with friction, one convex problem a step
 - `Hard`: rigid contact by forces and impacts, from event to event
 - `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
-- `SoftEquality`, `SoftTendonEquality`: constraints held by springs and dampers, as MuJoCo's equality constraints
+- `SoftEquality`: a constraint held by a spring and a damper, as MuJoCo holds equality constraints
+- `SoftTendonEquality`: the same between the lengths of tendons
 - `QuaternionWeld`: MuJoCo's residual of a weld
 - `MasslessCenters`: what stands for the centers of mass of bodies without mass under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own

@@ -197,9 +197,7 @@ def test_a_robot_from_urdf():
 
 def test_refusals(both):
     model, mj_model, there = both
-    with pytest.raises(
-        rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo a Revolute"
-    ):
+    with pytest.raises(rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo a Revolute"):
         hinge = XML.replace('type="ball"', "").replace(
             '<joint name="elbow" axis="0 1 1"/>', '<joint name="elbow" type="ball"/>'
         )

@@ -58,8 +58,7 @@ def test_as_mujoco_reads_them(both):
     """In 60 states: of the own body nothing is seen, nor what has no opacity; with welds fused and names changed as well."""
     model, q, expected = both
     assert (
-        set(model.unsupported) <= {"limits of joints", "contacts between shapes"}
-        and len(model.sensors) == 7
+        set(model.unsupported) <= {"limits of joints", "contacts between shapes"} and len(model.sensors) == 7
     )
     assert ((expected == -1).sum(axis=0)[:5] > 3).all() and ((expected > 0).sum(axis=0) > 3).all()
     assert len(np.unique(expected.round(3), axis=0)) > 50

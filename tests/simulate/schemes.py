@@ -1,11 +1,12 @@
 """Every scheme of fixed steps, with its order."""
 
-from rbd_jax import simulate as _room
+import rbd_jax as rbd
 
 
 EXPLICIT = {
     "LieEuler": 1,
     "SemiImplicitEuler": 1,
+    "MujocoEuler": 1,
     "RKMK2": 2,
     "RKMK3": 3,
     "RungeKutta4": 4,
@@ -28,8 +29,8 @@ ORDERS = EXPLICIT | IMPLICIT | VARIATIONAL
 
 
 def scheme(name: str, **options):
-    return getattr(_room, name)(**options)
+    return getattr(rbd, name)(**options)
 
 
 def result():
-    return _room.Result
+    return rbd.simulate.Result

@@ -22,7 +22,7 @@ from .actuators import actuator_names as actuator_names, actuators_of, control_p
 from .compensation import compensation_of
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
-from .contact import contact_of
+from .contact import contact_of, may_collide
 from .fluid import fluid_of
 from .keyframes import keyframes_of
 from .sensors import sensor_names as sensor_names, sensors_of
@@ -140,7 +140,7 @@ def load_mjcf(
         if "GRAVITY" not in disabled:
             builder.attached += compensation_of(compiled)
         builder.attached += sites_of(compiled)
-        builder.attached += shapes_of(mujoco, compiled)
+        builder.attached += shapes_of(mujoco, compiled, may_collide(mujoco, compiled, contact, soft))
         builder.attached += contact_of(mujoco, compiled, contact, soft)
         builder.attached += tendons_of(mujoco, compiled)
         builder.attached += actuators_of(mujoco, compiled)

@@ -81,6 +81,14 @@ def needed(mujoco, compiled, soft: bool) -> bool:
     return acts(mujoco, compiled) and bool(may_touch(mujoco, compiled) or stops or held or rubs or ties)
 
 
+def may_collide(mujoco, compiled, law: bool, soft: bool) -> bool:
+    """Returns whether shapes keep their collision bits.
+
+    If a file disables contact, but needs the contact model for something else, shapes have no bits.
+    """
+    return not (law and "CONTACT" in disabled_effects(mujoco, compiled) and needed(mujoco, compiled, soft))
+
+
 def law_of(mujoco, compiled) -> ContactLaw:
     cone = mujoco.mjtCone(compiled.opt.cone).name.removeprefix("mjCONE_").lower()
     numbers = [compiled.numeric(i) for i in range(compiled.nnumeric)]

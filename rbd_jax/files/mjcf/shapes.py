@@ -11,7 +11,7 @@ from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plan
 from ...shapes.geometry import Geometry
 from ...shapes.mesh import GivenMesh
 from ...shapes.shape import Shape
-from .compiled import body_names, disabled_effects, geom_frame, names_of
+from .compiled import body_names, geom_frame, names_of
 
 
 #: The groups that MuJoCo draws by default.
@@ -26,12 +26,11 @@ def shape_names(compiled) -> list[str]:
     return names_of([compiled.geom(i).name or f"geom_{i}" for i in range(compiled.ngeom)], compiled.geom)
 
 
-def shapes_of(mujoco, compiled) -> list[Shape]:
-    """Returns all geoms, including those of the world, in the order of the file."""
+def shapes_of(mujoco, compiled, collides: bool) -> list[Shape]:
+    """Returns all geoms, including those of the world, in the order of the file; without collisions unless they are enabled."""
     bodies = body_names(compiled)
     paired = {int(geom) for geom in [*compiled.pair_geom1, *compiled.pair_geom2]}
     mesh = cache(lambda index: _mesh(compiled, index))
-    collides = "CONTACT" not in disabled_effects(mujoco, compiled)
     return [
         Shape(
             name,
