@@ -83,7 +83,8 @@ ALLOWED_FILES = {"scripts/check_language.py"}
 ALLOWED: list[tuple[str, str, str]] = []
 
 _OPENING = {
-    re.compile(rf"(?:^|(?<=[.!?:] )|(?<=^- )|(?<=^\* )){pattern}"): advice for pattern, advice in OPENINGS.items()
+    re.compile(rf"(?:^|(?<=[.!?:] )|(?<=^- )|(?<=^\* )){pattern}"): advice
+    for pattern, advice in OPENINGS.items()
 }
 _WORD = {re.compile(rf"\b(?:{pattern})", re.IGNORECASE): advice for pattern, advice in WORDS.items()}
 _LONGEST = 40
@@ -107,14 +108,19 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith(("#!", "# noqa", "# pyright", "# fmt")):
+        if token.type == tokenize.COMMENT and not token.string.startswith(
+            ("#!", "# noqa", "# pyright", "# fmt")
+        ):
             yield token.start[0], token.string.lstrip("#: ")
+    documented = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            documented.add(id(node.value))
             if isinstance(node.value.value, str):  # a docstring, or the documentation of an attribute
                 yield from _without_examples(node.lineno, node.value.value)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
-            yield node.lineno, node.value
+        elif id(node) not in documented and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if " " in node.value.strip():
+                yield node.lineno, node.value
 
 
 def _without_examples(first: int, text: str) -> Iterator[tuple[int, str]]:

@@ -195,8 +195,8 @@ class Fusing(Interpreter):
     def branched(self, which: int, kind, branches: Sequence[ClosedJaxpr], args: list) -> list:
         """Returns the results of one of several branches.
 
-        Each branch is a loop of one iteration, or of none, that carries the results. The first branch whose results are known needs
-        no loop: its results are the initial values of the others.
+        Each branch is a loop of one iteration, or of none, that carries the results. The first branch whose results are known
+        needs no loop: its results are the initial values of the others.
         """
         args = [self.scalars.all_settled(x) for x in args]
         avals = branches[0].out_avals

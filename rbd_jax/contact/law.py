@@ -167,7 +167,7 @@ def contact_law(model: Model) -> ContactLaw | None:
     if model.attached_as("soft equality") and not (law and law.holds_equalities):
         own = "no contact model" if law is None else f"the contact model {type(law).__name__}"
         raise ModelError(
-            f"model {model.name!r} has soft equality constraints and {own}. Attach rbd.contact.Soft(), or make the constraints hard: "
-            'rbd.load_mjcf(..., equalities="hard")'
+            f"model {model.name!r} has soft equality constraints and {own}. Attach rbd.contact.Soft(), or make the constraints "
+            'hard: rbd.load_mjcf(..., equalities="hard")'
         )
     return law

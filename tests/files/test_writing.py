@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import equinox as eqx
 import jax

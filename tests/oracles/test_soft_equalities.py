@@ -16,9 +16,10 @@ SCENE = """<mujoco><option timestep="0.004"/><worldbody><geom type="plane" size=
  <body name="b" pos=".3 0 0"><joint name="j1" axis="0 1 0" ref="10"/><geom type="capsule" size=".03 .1" mass=".5"/>
  <body name="c" pos=".3 0 0"><joint name="j2" axis="0 0 1"/><joint name="j3" type="slide" axis="1 0 0" stiffness="5"/>
   <geom type="sphere" size=".05" mass=".3"/><site name="sc"/></body></body></body>
-<body name="d" pos="0 1 1"><freejoint/><geom type="sphere" size=".1" mass="2" pos=".02 0 0"/><site name="sd" pos="0 .1 0" euler="0 40 0"/></body>
-<body name="e" pos="1 1 1"><joint name="ball" type="ball" damping=".1"/><geom type="capsule" size=".03 .1" mass=".5" pos=".1 0 0"/>
- <site name="se" pos=".2 0 0"/></body></worldbody>
+<body name="d" pos="0 1 1"><freejoint/><geom type="sphere" size=".1" mass="2" pos=".02 0 0"/>
+ <site name="sd" pos="0 .1 0" euler="0 40 0"/></body>
+<body name="e" pos="1 1 1"><joint name="ball" type="ball" damping=".1"/>
+ <geom type="capsule" size=".03 .1" mass=".5" pos=".1 0 0"/><site name="se" pos=".2 0 0"/></body></worldbody>
 <tendon><fixed name="t1"><joint joint="j1" coef="1"/><joint joint="j2" coef="-.5"/></fixed>
 <spatial name="t2" damping=".2"><site site="sa"/><site site="sd"/></spatial></tendon>
 <equality>%s</equality>
@@ -30,7 +31,8 @@ EQUALITIES = {
     "bodies": """<connect body1="a" body2="d" anchor=".2 .1 0" solref="0.03 .8"/>
 <weld body1="c" body2="e" anchor=".1 .2 .3" relpose=".1 0 .2 .8 .6 0 0" solimp=".5 .9 .3 .4 3" torquescale=".3"/>
 <joint joint1="j1" joint2="j2" polycoef=".1 2 .3 -.2 .1"/>""",
-    "sites": """<connect site1="sa" site2="sd"/><weld site1="sc" site2="se" torquescale="2"/><joint joint1="j3" polycoef=".1 0 0 0 0"/>
+    "sites": """<connect site1="sa" site2="sd"/><weld site1="sc" site2="se" torquescale="2"/>
+<joint joint1="j3" polycoef=".1 0 0 0 0"/>
 <tendon tendon1="t1" tendon2="t2" polycoef=".1 .5 .2 0 0"/><connect body1="d" anchor="0 .1 .2" solref="-300 -10"/>""",
 }
 CONTROLS = jnp.array([0.3, -0.2, 0.5, 0.4])
