@@ -1,9 +1,10 @@
-"""Times of adam, in an environment of its own: it wants another version of JAX than this library.
+"""Times of adam, in a separate environment because it needs another version of JAX than this library.
 
     python -m venv adam && adam/bin/pip install "adam-robotics[jax]"
     JAX_ENABLE_X64=1 adam/bin/python benchmarks/adam_peer.py
 
-Microseconds a sample of forward dynamics and the mass matrix under `jax.vmap`, float64, 256 samples. Prints Markdown.
+Measures forward dynamics and the mass matrix under `jax.vmap`, in float64, with 256 samples, in microseconds
+per sample. Prints Markdown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Calls without a `jit`, as in a notebook: the first, which compiles, and later ones. Then calls of what is compiled, as in a
-controller that has one sample: by `jax.jit`, and as a kernel for a batch of one. Prints two tables.
+"""Measures calls of library functions without `jit`, and calls of compiled functions with a single sample.
 
-python benchmarks/calls.py [ROBOT]
+    python benchmarks/calls.py [ROBOT]
+
+The first table has calls without `jit`, as in a notebook: the first call, which compiles, and later calls. The
+second table has calls of compiled functions with one sample, as in a controller: by `jax.jit`, and as a kernel
+for a batch of one. Prints both tables.
 """
 
 import statistics
@@ -20,10 +23,10 @@ from rbd_jax._core import jit as compiling
 
 
 ROUNDS = 50
-#: Of those that take microseconds.
+#: Number of calls of functions that take microseconds.
 MANY = 2000
 
-#: Functions of one sample, and the robots that they are called for.
+#: Functions of one sample. They are called for each robot of the second table.
 ONE = {
     "forward dynamics": rbd.forward_dynamics,
     "inverse dynamics": rbd.inverse_dynamics,
@@ -61,7 +64,7 @@ def timed(call) -> float:
 
 
 def of_one_sample(robot: str, name: str) -> str:
-    """A line of the second table."""
+    """Returns a line of the second table."""
     model = rbd.load(robot)
     q, v = rbd.random_configuration(model, jax.random.key(0)), jnp.ones(model.nv)
 
@@ -74,7 +77,7 @@ def of_one_sample(robot: str, name: str) -> str:
         jax.jit(lambda *sample: jax.tree.map(lambda x: x[0], kernel(*(x[None] for x in sample)))),
     )
     firsts = [timed(lambda form=form: form(q, v, v)) for form in forms]
-    # By turns, as the machine is not always as fast.
+    # The forms alternate because the speed of the machine varies over time.
     rounds = [[timed(lambda form=form: form(q, v, v)) for form in forms] for _ in range(MANY)]
     jit, fused = map(statistics.median, zip(*rounds))
     return f"| {name} | {robot} | {1e6 * jit:.0f} | {1e6 * fused:.0f} | {fused / jit:.2f} | {firsts[0]:.1f} | {firsts[1]:.1f} |"

@@ -1,8 +1,8 @@
 """Processor seconds of first calls: tracing, lowering and compiling programs that users wait for. Prints a table.
 
-python benchmarks/compile_times.py [NAME ...]
+    python benchmarks/compile_times.py [NAME ...]
 
-Each row runs in a process of its own, without a compilation cache, with the library's default flags.
+Each row runs in a separate process, without a compilation cache, with the library's default flags.
 """
 
 import collections
@@ -24,7 +24,7 @@ import rbd_jax as rbd
 
 
 def bouncing_ball():
-    """A function of speed and height: where a ball under `Hard` is after 100 steps of 10 ms."""
+    """Returns a function of speed and height: the position of a ball under `Hard` after 100 steps of 10 ms."""
     builder = rbd.ModelBuilder()
     ball = rbd.shapes.Sphere(0.1)
     at = jnp.array([0, 0, 0.1, 1.0, 0, 0, 0])
@@ -70,7 +70,7 @@ def pendulum(**options):
 
 
 def solved_by(problem, solver):
-    """A function of a problem's numbers: the cost of its solution."""
+    """Returns a function from a problem's floating-point parameters to the cost of its solution, and these parameters."""
     numbers, rest = eqx.partition(problem, eqx.is_inexact_array)
     return lambda numbers: rbd.control.solve(eqx.combine(numbers, rest), solver), numbers
 
@@ -171,7 +171,7 @@ EVENTS = {
 
 
 def measure(name: str) -> dict:
-    """Runs one row in this process."""
+    """Measures one row in this process."""
     seconds, counts = collections.Counter(), collections.Counter()
 
     def listen(event, duration, **_):
@@ -180,7 +180,7 @@ def measure(name: str) -> dict:
             counts[EVENTS[event]] += 1
 
     jax.monitoring.register_event_duration_secs_listener(listen)
-    rbd.load("pendulum")  # what every process pays once
+    rbd.load("pendulum")  # one-time cost of every process
     seconds.clear()
     counts.clear()
     start = processor_seconds()

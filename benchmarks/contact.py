@@ -1,12 +1,14 @@
-"""Robots on the floor: steps a second, how deep they sink, how far they drift, and their energy, against MuJoCo in C and MJX.
+"""Contact simulation of robots on the floor, compared with MuJoCo in C and MJX.
 
     python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 1] [--rounds 7]
                                  [--gradient] [--mjx]
 
-Each robot stands on its feet, servos holding it, or falls from a height of 0.3 m. A robot is a name that `rbd.load` knows or a
-path of a file. All simulate the same model (written as MJCF) with the same scheme (that of the file, if it names one), step,
-states and contacts, in float64, on the same cores. `--gradient` adds the gradient of the last state by the first one, of the
-robots that stand. Needs: pip install mujoco rich, and mujoco-mjx for --mjx.
+Reports steps per second, penetration depth, drift and energy. Each robot either stands on its feet, held by its
+servos, or falls from a height of 0.3 m. A robot is a name that `rbd.load` accepts or the path of a file. All
+libraries simulate the same model (written as MJCF) with the same scheme (the scheme of the file, if it names
+one), step, states and contacts, in float64, on the same cores. `--gradient` adds the gradient of the last state
+with respect to the first one, for the standing robots. Needs: pip install mujoco rich, and mujoco-mjx for
+--mjx.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import numpy as np
 
 
 STEP = 0.005
-#: The bound on contacts that act at once.
+#: Maximum number of simultaneously active contacts.
 MOST = 16
 
 
@@ -40,7 +42,7 @@ def arguments():
 
 
 def starts(robot, batch, height, rng):
-    """Configurations near the reference, that much higher, and velocities."""
+    """Returns configurations near the reference, raised by `height`, and velocities."""
     import jax
     import jax.numpy as jnp
 
@@ -55,7 +57,7 @@ def starts(robot, batch, height, rng):
 
 
 def ours(robot, q, v, steps):
-    """Seconds to compile, what simulates, and how to read the last states from what that returns."""
+    """Returns the compile time in seconds, the simulation function, and a function that reads its last states."""
     import jax
 
     import rbd_jax as rbd
@@ -77,7 +79,7 @@ def ours(robot, q, v, steps):
 
 
 def gradients(robot, q, v, steps):
-    """As `ours`, of a gradient by the first state."""
+    """Returns the same as `ours`, for a gradient with respect to the first state."""
     import jax
     import jax.numpy as jnp
 
@@ -93,7 +95,15 @@ def gradients(robot, q, v, steps):
 
 
 def in_turns(runs, rounds):
-    """The seconds of each, in rounds, and what the last run returned: what disturbs the machine disturbs all."""
+    """Times all runs alternately, so that disturbances of the machine affect all of them.
+
+    Args:
+      runs: Functions without arguments.
+      rounds: Number of calls of each function.
+
+    Returns:
+      The seconds per function and round, and the last result of each function.
+    """
     times, results = [[] for _ in runs], [None] * len(runs)
     for _ in range(rounds):
         for k, run in enumerate(runs):
@@ -104,7 +114,7 @@ def in_turns(runs, rounds):
 
 
 def mujocos(robot, mj_model, q, v, steps, cores):
-    """As `ours`, by MuJoCo's own threads."""
+    """Returns the same as `ours`, for MuJoCo with its thread pool."""
     import jax
     import mujoco
     from mujoco import rollout
@@ -125,7 +135,7 @@ def mujocos(robot, mj_model, q, v, steps, cores):
     pool = rollout.Rollout(nthread=cores)
 
     def states(result):
-        # The time comes first.
+        # The first column is the time.
         last = result[0][:, -1, 1:]
         ends = last[:, : mj_model.nq], last[:, mj_model.nq : mj_model.nq + mj_model.nv]
         return jax.vmap(lambda q, v: (c := there.configuration_from(q), there.velocity_from(c, v)))(*ends)
@@ -134,7 +144,7 @@ def mujocos(robot, mj_model, q, v, steps, cores):
 
 
 def mjxs(mj_model, robot, q, v, steps):
-    """As `ours`, by MJX."""
+    """Returns the same as `ours`, for MJX."""
     import jax
     from mujoco import mjx
 
@@ -155,7 +165,7 @@ def mjxs(mj_model, robot, q, v, steps):
 
 
 def told(robot, q, v, before):
-    """What became of the robots: the deepest overlap, how far bases have gone sideways, and mechanical energy against before."""
+    """Returns the deepest overlap, the sideways drift of the bases, and the mechanical energy relative to `before`."""
     import jax
     import jax.numpy as jnp
 
@@ -204,7 +214,7 @@ def main():
             text = rbd.to_mjcf(robot)
             mj_model = mujoco.MjModel.from_xml_string(text)
             mj_model.opt.timestep = STEP
-            if robot.settings.integrator is None:  # a file's own scheme is that of both
+            if robot.settings.integrator is None:  # if the file names a scheme, both libraries use it
                 mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
             q, v = starts(robot, given.batch, 0.3 * (scene == "falls"), np.random.default_rng(0))
             who = {"MuJoCo, C": mujocos(robot, mj_model, q, v, given.steps, given.cores)}

@@ -1,4 +1,4 @@
-"""Contact points of pairs of geometries: seconds to compile, and microseconds a pair in a batch. Prints a table.
+"""Contact points of pairs of geometries: compile time in seconds, and microseconds per pair in a batch. Prints a table.
 
 python benchmarks/contact_geometry.py [BATCH]
 """

@@ -1,16 +1,15 @@
-"""Optimal control by DDP, beside crocoddyl. Prints Markdown.
+"""Optimal control by DDP, compared with crocoddyl. Prints Markdown.
 
     python benchmarks/control.py                                  # the tables of benchmarks/README.md
     python benchmarks/control.py problems --crocoddyl PYTHON      # one of them: problems, alone, first, batch
 
-- problems: the same problems here and there, both on one core and in turns: the cost that is reached, iterations, and how long
-  they take.
-- alone: the bundled problems, for which crocoddyl has no word: constraints at the end, a free duration.
-- first: from nothing to a first solution, in a new process with an empty cache.
-- batch: many problems at once on all cores, against one after another on one.
+- problems: the same problems in both libraries, alternating on one core: final cost, iterations and time.
+- alone: the bundled problems that crocoddyl cannot express: final constraints and a free duration.
+- first: time from the start of a new process with an empty cache to a first solution.
+- batch: many problems at once on all cores, compared with the same problems in sequence on one core.
 
-crocoddyl runs in a process of its own, and need not be installed where this runs: `--crocoddyl` names a Python that has it
-(`pip install crocoddyl`), by default this one.
+crocoddyl runs in a separate process and need not be installed in this environment: `--crocoddyl` names a Python
+that has it (`pip install crocoddyl`), by default the current one.
 """
 
 from __future__ import annotations
@@ -60,15 +59,17 @@ SOLVERS = {"DDP()": DDP(), 'DDP(hessian="gauss-newton")': DDP(hessian="gauss-new
 
 
 def bare(name: str) -> rbd.Model:
-    """A bundled robot without what crocoddyl would not see: motors, damping and friction. Its hinges have ends, since for
-    Pinocchio those without are points on a circle."""
+    """Returns a bundled robot without the parts that crocoddyl does not model: motors, damping and friction.
+
+    Its hinges have finite limits, because Pinocchio represents hinges without limits as points on a circle.
+    """
     model = rbd.detach(rbd.load(name), "actuator", "sensor", "shape", "site", "keyframe")
     none, far = jnp.zeros(model.nv), jnp.full(model.nq, 100.0)
     return replace(model, damping=none, friction=none, lower=-far, upper=far)
 
 
 def reach(steps: int = 100) -> tuple[Problem, Guess]:
-    """An arm takes its hand around to the left, within the torques of its motors."""
+    """An arm moves its hand to the left, within its torque limits."""
     model = bare("arm7")
     there = rbd.forward_kinematics(model, jnp.array([0.9, 0.2, 0.0, -0.4, 0.0, 0.2, jnp.pi / 2]))
     goal = Pose("tool", jax.tree.map(lambda x: x[model.body_index("tool")], there))
@@ -87,7 +88,7 @@ def reach(steps: int = 100) -> tuple[Problem, Guess]:
 
 
 def swing_up(name: str, joint: str, start, goal, steps: int, dt: float) -> tuple[Problem, Guess]:
-    """A pendulum with one motor too few stands up."""
+    """An underactuated pendulum, with one motor too few, swings up."""
     model = bare(name)
     most = jnp.full(1, 20.0)
     problem = Problem(
@@ -112,11 +113,11 @@ CASES = {
 }
 
 
-# The peer.
+# The crocoddyl process.
 
 
 class Peer:
-    """A process that has crocoddyl, or a word about why not."""
+    """A process that runs crocoddyl, or the reason why it is not available."""
 
     def __init__(self, python: str):
         self.process = subprocess.Popen(
@@ -147,7 +148,10 @@ class Peer:
 
 
 def in_words(problem: Problem, guess: Guess) -> dict:
-    """A problem as the peer takes it: all joints driven, those that are not by nothing between zero and zero."""
+    """Returns a problem in the peer's format.
+
+    All joints are driven; joints without a motor have control bounds of zero.
+    """
     model, nv = problem.model, problem.model.nv
     driven = np.array(
         [
@@ -172,7 +176,7 @@ def in_words(problem: Problem, guess: Guess) -> dict:
         return type(residual).__name__.lower(), target, float(cost.weight)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # URDF has no armature: it goes beside it
+        warnings.simplefilter("ignore")  # URDF has no armature; it is passed separately
         urdf = rbd.to_urdf(model)
     return {
         "urdf": urdf,
@@ -192,7 +196,7 @@ def in_words(problem: Problem, guess: Guess) -> dict:
     }
 
 
-# What is measured.
+# The measurements.
 
 
 def timed(function) -> tuple[float, object]:
@@ -202,10 +206,10 @@ def timed(function) -> tuple[float, object]:
 
 
 def compared(python: str) -> None:
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the peer inherits it
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the peer process inherits it
     peer = Peer(python)
     print(
-        f"float64, one core, rbd_jax and crocoddyl {peer.version or '(missing)'} in turns, medians of {ROUNDS}.\n"
+        f"float64, one core, rbd_jax and crocoddyl {peer.version or '(missing)'} alternating, medians of {ROUNDS}.\n"
     )
     print(
         "| problem | solver | cost | iterations | ms an iteration | ms | to crocoddyl's: cost, an iteration, in all |"
@@ -243,7 +247,7 @@ def compared(python: str) -> None:
 
 
 def alone() -> None:
-    """What has constraints."""
+    """Measures the bundled problems with constraints."""
     print("\n| bundled problem | solver | cost | violation | iterations | s | of second order |")
     print("|---|---|--:|--:|--:|--:|---|")
     for name in bundled.NAMES:
@@ -259,7 +263,7 @@ def alone() -> None:
 
 
 def first() -> None:
-    """From `python` to a solution, compilation and all."""
+    """Measures the time from starting `python` to a solution, including compilation."""
     code = (
         "import control as c\np, g = c.reach()\ns = c.solve(p, c.DDP(), g)\nprint(int(s.code), float(s.cost))"
     )
@@ -281,7 +285,7 @@ def first() -> None:
 
 
 def batch() -> None:
-    """Reaches from many postures."""
+    """Measures reaches from many postures."""
     problem, guess = reach()
     postures = 0.1 * jax.random.normal(jax.random.key(0), (BATCH, 7))
     states = rbd.State(postures, jnp.zeros((BATCH, 7)))
@@ -310,7 +314,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", default=["problems", "alone", "first", "batch"])
     parser.add_argument("--crocoddyl", default=sys.executable, metavar="PYTHON")
     given = parser.parse_args()
-    if len(given.tables) > 1:  # each as if alone: they differ in devices and cores
+    if len(given.tables) > 1:  # each in a separate process, because they differ in devices and cores
         for table in given.tables:
             subprocess.run([sys.executable, __file__, table, "--crocoddyl", given.crocoddyl], check=True)
         return

@@ -1,7 +1,7 @@
-"""What crocoddyl makes of a problem of optimal control; `control.py` starts this as a process of its own, and asks.
+"""Solves optimal control problems with crocoddyl; `control.py` starts this program as a separate process.
 
-Each line that comes in is a problem in JSON, and so is each line that goes out: how it went. The first line out says whose
-answers these are, or that crocoddyl is missing.
+Each input line is a problem in JSON, and each output line is its result in JSON. The first output line has the
+version of crocoddyl, or reports that crocoddyl is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def posed(given: dict):
-    """The problem: semi-implicit Euler steps of free forward dynamics, and sums of weighted squares."""
+    """Returns the shooting problem: semi-implicit Euler steps of free forward dynamics, and sums of weighted squares."""
     model = pinocchio.buildModelFromXML(given["urdf"])
     model.armature = np.array(given["armature"])
     model.gravity.linear = np.array(given["gravity"])
@@ -59,7 +59,7 @@ def posed(given: dict):
 
 
 def solved(given: dict) -> dict:
-    """How it went."""
+    """Solves a problem and returns its result."""
     problem = posed(given)
     u = [np.array(row) for row in given["guess"]]
     x = list(problem.rollout(u))

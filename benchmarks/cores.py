@@ -1,13 +1,13 @@
-"""How much faster are all cores than one, and how much could they be?
+"""Speedup of all cores over one core, and the largest speedup that the machine allows.
 
     python benchmarks/cores.py
 
-Programs take turns: one that may use a single core, one that may use all, and as many of the first kind at the same time as
-there are cores, each on its own. The last is what the machine can do: where two "cores" are two threads of one, or share a
-cache, programs that have nothing to do with one another are slower together than alone.
+Three kinds of programs alternate: one that may use a single core, one that may use all cores, and one
+single-core program per core at the same time. The last kind measures the limit of the machine: if two "cores"
+are two threads of one core, or share a cache, then unrelated programs slow each other down.
 
-A row: the time of a sample on one core, with all, how much faster that is, and how much faster programs of their own are.
-Linux only.
+Each row has the time per sample on one core, the time on all cores, the speedup, and the speedup of separate
+programs. Linux only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECONDS = 0.5
 
 
 def work(robot: str, operation: str, size: int) -> None:
-    """Work through a batch again and again, until a time that is read, and write how long it took once."""
+    """Processes a batch repeatedly until an end time read from stdin, and prints the time of one pass."""
     from run import LIBRARIES, ROBOTS, Timed, np
 
     library = LIBRARIES["rbd_jax"](ROBOTS[robot], np.float64)
@@ -40,7 +40,7 @@ def work(robot: str, operation: str, size: int) -> None:
 
 
 class Worker:
-    """A program that works on some cores."""
+    """A process that runs on the given cores."""
 
     def __init__(self, robot: str, operation: str, size: int, cores: set[int]):
         self.process = subprocess.Popen(
@@ -64,7 +64,7 @@ class Worker:
 
 
 def together(workers: list[Worker]) -> list[float]:
-    """How long each takes for the batch, at the same time."""
+    """Returns the time of each worker for the batch while all workers run at the same time."""
     end = time.time() + SECONDS
     for worker in workers:
         worker.begin(end)

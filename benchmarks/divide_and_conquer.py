@@ -1,10 +1,11 @@
-"""Forward dynamics by divide and conquer beside the articulated-body algorithm: depth and time against bodies. Prints Markdown.
+"""Forward dynamics by divide and conquer and by the articulated-body algorithm: depth and time. Prints Markdown.
 
     python benchmarks/divide_and_conquer.py            # the table of benchmarks/README.md
     python benchmarks/divide_and_conquer.py 10 100     # only these numbers of bodies
 
-Chains and random trees of hinges; one sample and a batch. Both take their turn in every round, and the ratio is the median of
-the ratios of neighbours. Depth: how many steps wait for one another, of `contraction` there and of the tree here.
+The systems are chains and random trees of hinges, with one sample and with a batch. Both algorithms alternate
+in every round, and the ratio is the median of the ratios of consecutive runs. Depth is the number of sequential
+steps: of `contraction` for divide and conquer, and of the tree for the articulated-body algorithm.
 """
 
 from __future__ import annotations

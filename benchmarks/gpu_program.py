@@ -1,4 +1,4 @@
-"""What the compiled programs would cost on an H100, found without having one: XLA compiles for a device that is described to it.
+"""Estimates the cost of compiled programs on an H100 without having one: XLA compiles for a described device.
 
     pip install --no-deps jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12
     python benchmarks/gpu_program.py
@@ -6,13 +6,14 @@
     python benchmarks/gpu_program.py --fused
     python benchmarks/gpu_program.py --specialized --operations fd,id
 
-Kernels are counted, loops times their trips, and so are the bytes that each reads and writes. The time is modelled as traffic
-by the memory's bandwidth and 2 µs for each kernel, which leaves out what caches spare, and arithmetic: it says what a change does
-to a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
+The script counts kernels, with loops multiplied by their trip counts, and the bytes that each kernel reads and
+writes. The time model is traffic divided by the memory bandwidth plus 2 µs per kernel. It ignores arithmetic
+and the savings of caches: it shows the effect of a change on a program, and does not predict the run time on a
+device. `h100.txt` describes the device. The packages must have the same version as jax.
 
-With `--specialized` the function is made for the robot (`rbd.specialize`) before it is mapped. With `--fused` it is one kernel
-(`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each thread what the kernel, and the assembler for
-it, store and load again, which is taken to be in each round of a loop.
+With `--specialized`, `rbd.specialize` specializes the function for the robot before it is mapped. With
+`--fused`, the program is a single kernel (`batch_map(fused=True)`). Register spills also count as traffic: the
+bytes that the kernel and its assembler store and load per thread, assumed to occur in each iteration of a loop.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 
 
 HERE = Path(__file__).resolve().parent
-#: For which the assembler compiles.
+#: Target architecture of the assembler.
 DEVICE = "sm_90"
 sys.path[:0] = [str(HERE.parent)]
 
@@ -44,14 +45,14 @@ import rbd_jax as rbd  # noqa: E402
 from rbd_jax.compiler.primitive import mapped  # noqa: E402
 
 
-BANDWIDTH, PER_KERNEL = 3.35e12, 2e-6  # bytes a second, s
+BANDWIDTH, PER_KERNEL = 3.35e12, 2e-6  # bytes per second, s
 
 SIZES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
 
 #: Steps of a rollout.
 STEPS = 100
 
-#: Lines of a program that are no kernels.
+#: Instructions that are not kernels.
 IDLE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast")
 
 LINE = re.compile(r"\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)")
@@ -76,7 +77,7 @@ OPERATIONS = {
 
 
 class Program:
-    """A compiled program: how many kernels it starts, and the bytes that they read and write."""
+    """A compiled program: the number of kernels it starts, and the bytes that they read and write."""
 
     def __init__(self, text: str):
         blocks = re.finditer(r"^(ENTRY )?%?([\w.\-]+) \([^\n]*\{\n(.*?)^\}", text, re.S | re.M)
@@ -106,7 +107,7 @@ class Program:
             read = [sizes.get(x, 0) for x in re.findall(r"%([\w.\-]+)", rest.split("), ")[0])]
             merged = re.search(r"calls=%?([\w.\-]+)", rest)
             inside = self.blocks.get(merged[1], "") if merged else ""
-            if "dynamic-update-slice" in inside:  # of what it writes to, a kernel touches one row
+            if "dynamic-update-slice" in inside:  # the kernel touches only one row of its destination
                 read.sort()
                 traffic += 2 * sum(read[:-1])
             elif "dynamic-slice" in inside:
@@ -127,8 +128,8 @@ def size_of(shape: str) -> int:
 
 
 def described_device():
-    """An H100 that is not there."""
-    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")  # there is no CUDA
+    """Returns a described H100; no device is needed."""
+    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")  # CUDA is not installed
     described = (HERE / "h100.txt").read_text()
     try:
         there = topologies.get_topology_desc(
@@ -142,7 +143,7 @@ def described_device():
 
 
 def of_one(operation: str, robot: str, specialized: bool) -> tuple[Callable, rbd.Model]:
-    """A function of one sample in single precision, level by level as on a GPU, and its model."""
+    """Returns a function of one sample in single precision, level by level as on a GPU, and its model."""
     model = rbd.with_traversal(rbd.astype(rbd.load(robot), jnp.float32), "levels")
     function = OPERATIONS[operation][1]
     return rbd.specialize(function, model) if specialized else functools.partial(function, model), model
@@ -151,7 +152,7 @@ def of_one(operation: str, robot: str, specialized: bool) -> tuple[Callable, rbd
 def compiled(
     operation: str, robot: str, batch: int, device, specialized: bool = False
 ) -> tuple[Program, float]:
-    """A program for a batch, and the seconds that it took to trace and to compile."""
+    """Returns the program for a batch, and the seconds to trace and compile it."""
     function, model = of_one(operation, robot, specialized)
     start = time.perf_counter()
     mapped = jax.jit(jax.vmap(function), in_shardings=device, out_shardings=device)
@@ -167,10 +168,11 @@ def arguments(operation: str, model, batch: int) -> list[jax.ShapeDtypeStruct]:
 
 @dataclass
 class Fused:
-    """A compiled program of one kernel, and what there may be after it.
+    """A compiled program with a single kernel, and possibly operations after the kernel.
 
-    - `registers`, `spilled`: of a thread of the kernel, and the bytes that it stores and loads for want of registers.
-    - `seconds`: that it took to trace, simplify, compile and assemble.
+    - `registers`, `spilled`: registers per thread of the kernel, and the bytes that it stores and loads because
+      of spills.
+    - `seconds`: time to trace, simplify, compile and assemble.
     """
 
     program: Program
@@ -180,7 +182,7 @@ class Fused:
 
 
 def fused(operation: str, robot: str, batch: int, device, specialized: bool = False) -> Fused:
-    """A program in one kernel."""
+    """Compiles a program into one kernel."""
     function, model = of_one(operation, robot, specialized)
     shapes = arguments(operation, model, batch)
     in_one_kernel = lambda *args: mapped("gpu_program", lambda args: function(*args), args, True, _refused)
@@ -196,17 +198,17 @@ def fused(operation: str, robot: str, batch: int, device, specialized: bool = Fa
 
 
 def _refused(*_):
-    raise AssertionError("what is asked for is a kernel")
+    raise AssertionError("the program must be a single kernel")
 
 
 def kernel_in(program: str) -> str:
-    """The kernel in a program, in the language of the assembler."""
+    """Returns the PTX source of the kernel in a program."""
     (found,) = re.findall(r'kernel_data = "((?:[^"\\]|\\.)*)"', program)
     return re.sub(r"\\([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), found)
 
 
 def assembled(kernel: str) -> tuple[int, int, float]:
-    """The registers that the assembler gives a thread, the bytes that it spills, stores and loads, and the seconds it took."""
+    """Returns the registers per thread, the spilled bytes (stores and loads), and the assembly time in seconds."""
     places = [Path(folder) / "nvidia" / "cuda_nvcc" / "bin" for folder in sys.path]
     assembler = shutil.which("ptxas", path=os.pathsep.join(map(str, [*places, *os.get_exec_path()])))
     if assembler is None:

@@ -1,11 +1,14 @@
-"""What identification costs, beside Pinocchio and MuJoCo. Prints Markdown.
+"""Cost of identification, compared with Pinocchio and MuJoCo. Prints Markdown.
 
     python benchmarks/identify.py                 # the tables of benchmarks/README.md
     python benchmarks/identify.py gradient        # one of them: regression, gradient
 
-- regression: least squares on torques, here and by Pinocchio's regressor with NumPy, from the same log.
-- gradient: that of the error of a simulated motion, by all ten inertia parameters of the seven bodies of an arm, here in reverse
-  mode, and by finite differences of MuJoCo. The arm hangs, so that errors of its parameters do not grow along the motion.
+- regression: least squares on torques, with this library and with Pinocchio's regressor and NumPy, from the
+  same log.
+- gradient: gradient of the simulation error with respect to all ten inertia parameters of the seven bodies of
+  an arm. This
+library uses reverse mode, MuJoCo finite differences. The arm hangs, so that parameter errors do not grow along
+the motion.
 """
 
 from __future__ import annotations
@@ -32,24 +35,24 @@ from rbd_jax import identify
 
 
 ROUNDS, DT, THREADS = 5, 1e-3, 2
-#: The steps of central differences, in coordinates of which one is about a body's own size.
+#: Step of central differences, in coordinates in which one corresponds to a body's own size.
 STEP = 1e-6
 
 
 def arm() -> rbd.Model:
-    """The seven hinges of `arm7`, and nothing else."""
+    """Returns only the seven hinges of `arm7`."""
     return rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
 
 
 def hanging_arm() -> rbd.Model:
-    """The same upside down and without limits."""
+    """Returns the same arm upside down and without limits."""
     model, none = arm(), jnp.full(7, jnp.inf)
     free = replace(model, velocity_limit=none, effort_limit=none, lower=-none, upper=none)
     return replace(free, gravity=-model.gravity)
 
 
 def sines(t: np.ndarray, seed: int, size: float, middle=0.0):
-    """Sums of five sines in each joint: q, v, a."""
+    """Returns q, v and a of sums of five sines in each joint."""
     random = np.random.default_rng(seed)
     speed = 0.4 * np.pi * np.arange(1, 6)[:, None]
     size, phase = (
@@ -64,7 +67,7 @@ def sines(t: np.ndarray, seed: int, size: float, middle=0.0):
 
 
 def median(function, rounds: int = ROUNDS) -> float:
-    """Seconds that a call takes, after a first one."""
+    """Returns the median seconds of a call, after a warm-up call."""
     function()
     taken = []
     for _ in range(rounds):
@@ -102,7 +105,7 @@ def regression() -> None:
         return np.linalg.lstsq(np.concatenate(rows), log.tau.values.ravel(), rcond=None)[0]
 
     def off(values):
-        """The largest error of a torque on another motion, over the largest torque."""
+        """Returns the largest torque error on another motion, divided by the largest torque."""
         found = parameters.with_values(jnp.asarray(values))
         return (
             np.abs(jax.vmap(lambda *x: rbd.inverse_dynamics(found, *x))(*held[1:]) - true).max()
@@ -122,11 +125,11 @@ def regression() -> None:
         )
 
 
-# The gradient of the error of a simulated motion.
+# The gradient of the simulation error.
 
 
 class Motion:
-    """A log of the hanging arm under torques, a start for its parameters beside the truth, and the error of a motion."""
+    """A log of the hanging arm under torques, perturbed initial parameters, and the error of a simulated motion."""
 
     def __init__(self, steps: int):
         self.steps, self.true = steps, hanging_arm()
@@ -145,7 +148,7 @@ class Motion:
         return jnp.mean((path.q[1:] - self.log) ** 2)
 
     def windows(self, x, length=100):
-        """The same from measured states, in windows: the sum of many short motions."""
+        """Returns the same loss from measured states, in windows: the sum over many short motions."""
         model, count = self.parameters.model(x), self.steps // length
         path = rbd.rollout(self.true, self.start, self.tau, dt=DT)
         starts = jax.lax.stop_gradient((path.q[:-1:length], path.v[:-1:length]))
@@ -157,12 +160,12 @@ class Motion:
         return jnp.mean(rbd.batch_map(one)(*starts, *parts))
 
     def forward(self, x):
-        """The gradient in forward mode."""
+        """Returns the gradient in forward mode."""
         return jax.vmap(lambda e: jax.jvp(self.loss, (x,), (e,))[1])(jnp.eye(len(x)))
 
 
 class MujocoMotion:
-    """The same motion there: a model for each shift of the parameters, with steps as ours."""
+    """The same motion in MuJoCo: one model for each shift of the parameters, with the same steps."""
 
     def __init__(self, motion: Motion):
         self.motion = motion
@@ -223,7 +226,7 @@ def gradient() -> None:
     rows.append(("MuJoCo, 71 motions, one-sided differences", lambda: there.losses([there.base, *above]), ""))
     rows.append(("MuJoCo, 140 motions, central differences", lambda: there.losses([*above, *below]),
                  f"and {made:.1f} s for the models"))  # fmt: skip
-    # All in turn, so that a busy spell of the machine meets all of them.
+    # The runs alternate, so that a busy period of the machine affects all of them.
     times = np.array([[median(run, 1) for _, run, _ in rows] for _ in range(3)])
     seconds = np.median(times, axis=0)
     print("| gradient of 10,000 steps by 70 parameters | seconds | over the first | |\n|---|--:|--:|---|")

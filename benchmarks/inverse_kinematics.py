@@ -1,11 +1,12 @@
-"""How often and how fast random poses of an arm with the joints of a Panda are reached, beside Pinocchio and Pink, as Markdown.
+"""Success rate and time of inverse kinematics for a Panda-like arm, compared with Pinocchio and Pink. Prints Markdown.
 
     python benchmarks/inverse_kinematics.py                            # a thousand poses; needs: pip install pin
-    python benchmarks/inverse_kinematics.py --poses 100 --pink PYTHON  # a Python with pin-pink and quadprog, which may be another
+    python benchmarks/inverse_kinematics.py --poses 100 --pink PYTHON  # a Python with pin-pink and quadprog
 
-Every pose is one of a random configuration within the limits. It counts as reached if position and rotation are right to 1e-6, in
-m and rad, and all joints are within their limits. Peers solve for velocities and have no restarts of their own: they are given
-the same number of starts, of at most so many steps each, one after the other in C++, called from Python.
+Every pose is that of a random configuration within the limits. It counts as reached if position and rotation
+are within 1e-6, in m and rad, and all joints are within their limits. The peers solve for velocities and have
+no restarts. They get the same number of starts with the same maximum number of steps, in sequence, in C++
+called from Python.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from pathlib import Path
 import numpy as np
 
 
-#: Starts, steps of each, and what counts as reached.
+#: Number of starts, steps of each start, and tolerance of a reached pose.
 STARTS, STEPS, TOLERANCE = 32, 50, 1e-6
 
-#: Of a Panda: a, alpha and d of each frame (Craig), and the limits of its joint; the flange is 0.107 m further.
+#: Panda parameters: a, alpha and d of each frame (Craig), and joint limits; the flange is 0.107 m further.
 JOINTS = (
     (0.0, 0.0, 0.333, -2.8973, 2.8973),
     (0.0, -np.pi / 2, 0.0, -1.7628, 1.7628),
@@ -38,7 +39,7 @@ JOINTS = (
 
 
 def urdf() -> str:
-    """The arm, its flange being the last link."""
+    """Returns the arm, with its flange as the last link."""
     inertia = '<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>'
     links = "".join(
         f'<link name="link{k}"><inertial><mass value="1"/>{inertia}</inertial></link>' for k in range(8)
@@ -55,7 +56,7 @@ def urdf() -> str:
 
 
 def ours(path: str, configurations: np.ndarray) -> dict[str, dict]:
-    """With this library: one by one, compiled as a loop over the poses."""
+    """Solves with this library, one pose at a time, compiled as a loop over the poses."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     os.environ.setdefault("JAX_ENABLE_X64", "1")
     import rbd_jax as rbd  # noqa: I001  (before JAX is used: it sets a compiler option)
@@ -85,7 +86,7 @@ def ours(path: str, configurations: np.ndarray) -> dict[str, dict]:
         jax.block_until_ready(one(pose))
     single = (time.perf_counter() - start) / len(poses)
     print(
-        f"rbd_jax: {first - taken:.1f} s to compile; one pose by itself {1e6 * single:.0f} µs",
+        f"rbd_jax: {first - taken:.1f} s to compile; a single pose {1e6 * single:.0f} µs",
         file=sys.stderr,
     )
     return {
@@ -98,7 +99,7 @@ def ours(path: str, configurations: np.ndarray) -> dict[str, dict]:
 
 
 def peers(path: str, configurations: np.ndarray) -> dict[str, dict]:
-    """With Pinocchio's damped least squares of its documentation, clipped to limits; and with Pink, if it is there."""
+    """Solves with the damped least squares of Pinocchio's documentation, clipped to limits, and with Pink if available."""
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(path)
@@ -112,7 +113,7 @@ def peers(path: str, configurations: np.ndarray) -> dict[str, dict]:
         return data.oMf[frame].copy()
 
     def damped(goal, q):
-        """One step, with what the error is before it."""
+        """Returns the error before one step, and the configuration after it."""
         off = pose_of(q).actInv(goal)
         error = pin.log6(off).vector
         J = -pin.Jlog6(off.inverse()) @ pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL)
@@ -171,7 +172,7 @@ def peers(path: str, configurations: np.ndarray) -> dict[str, dict]:
 
 
 def missed(path: str, configurations: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """By how much each pose is missed, as Pinocchio has it; infinite beyond limits."""
+    """Returns the error of each pose as Pinocchio computes it; infinite for configurations beyond the limits."""
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(path)

@@ -1,9 +1,10 @@
-"""The cost of constrained dynamics against the number of loops, beside Pinocchio's. Prints Markdown.
+"""Cost of constrained dynamics against the number of loops, compared with Pinocchio. Prints Markdown.
 
     python benchmarks/loops.py            # the table of benchmarks/README.md
 
-Four-bars side by side share their posts; carried ones stand on each other's couplers. Loops are closed by a ball joint: three
-rows, of which one is redundant, since the mechanism moves in a plane. Median over rounds in which all take their turn.
+Four-bars in a row share their posts; carried four-bars stand on each other's couplers. A ball joint closes each
+loop: three rows, one of them redundant because the mechanism moves in a plane. Times are medians over rounds in
+which all alternate.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ROUNDS = 9
 
 
 def side_by_side(count):
-    """Bodies as (name, parent, place on it), and loops as pairs of names whose tips meet."""
+    """Returns bodies as (name, parent, placement), loops as pairs of bodies whose tips meet, and angles."""
     at = lambda x: rbd.Transform.from_xyz_rpy((float(x), 0.0, 0.0))
     bodies = [(f"post {i}", "world", at(i)) for i in range(count + 1)]
     bodies += [(f"beam {i}", f"post {i}", TIP) for i in range(count)]
@@ -68,7 +69,7 @@ def ours(bodies, loops):
 
 
 def depth_first(bodies, base):
-    """Pinocchio takes the degrees of freedom of a subtree for neighbours, and gives wrong results where they are not."""
+    """Yields bodies depth first; Pinocchio requires contiguous subtrees and otherwise returns wrong results."""
     for body in bodies:
         if body[1] == base:
             yield body

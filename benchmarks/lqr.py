@@ -1,10 +1,11 @@
-"""What the linear-quadratic regulator costs, one stage after the other and all at once. Prints Markdown.
+"""Cost of the linear-quadratic regulator as a sequential recursion and as a parallel scan. Prints Markdown.
 
     python benchmarks/lqr.py                # horizons of 2⁴ to 2¹⁴ steps
-    python benchmarks/lqr.py 12 6           # with so many states and controls
+    python benchmarks/lqr.py 12 6           # with 12 states and 6 controls
 
-Solved and rolled out, in microseconds a step, on the machine that it runs on, which it names. The recursion makes as many steps
-one after the other as the horizon has, the scan twice its logarithm, with several times the work: that is for many cores.
+Measures solution and rollout in microseconds per step; the output names the machine. The recursion takes one
+sequential step per step of the horizon. The scan takes twice the logarithm of the horizon, with several times
+the work: it needs many cores.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROUNDS = 7
 
 
 def random_problem(steps: int, nx: int, nu: int):
-    """Steps that neither grow nor shrink much, and costs that are convex."""
+    """Returns a problem with convex costs whose dynamics neither grow nor shrink much."""
     draw = np.random.default_rng(0)
     A = np.linalg.qr(draw.normal(size=(nx, nx)))[0]
     B = draw.normal(size=(nx, nu)) / np.sqrt(nx)
@@ -38,7 +39,7 @@ def random_problem(steps: int, nx: int, nu: int):
 
 
 def timed(function, *args) -> float:
-    """Seconds: the median of some rounds."""
+    """Returns the median seconds of a call."""
     jax.block_until_ready(function(*args))
     rounds = []
     for _ in range(ROUNDS):

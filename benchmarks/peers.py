@@ -1,8 +1,8 @@
-"""The libraries that are compared, each behind the same few functions.
+"""The compared libraries, each behind the same few functions.
 
-A JAX library is a class with methods of one sample: `fd(q, v, tau)`, `id(q, v, a)`, `mass(q)`. A compiled one has methods
-that run a whole batch. `q` is in every case the joint angles after an identity base, in the library's own layout; speed
-does not depend on it. What a library does not offer it does not define.
+A JAX library is a class with methods of one sample: `fd(q, v, tau)`, `id(q, v, a)`, `mass(q)`. A compiled
+library has methods that run a whole batch. `q` always contains the joint angles after an identity base, in the
+library's own layout; speed does not depend on it. A class defines only the operations that its library offers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from robots import Robot, mjcf, sdf, urdf
 
 
 def base(robot: Robot, layout: str):
-    """The coordinates of the base at rest: `xyzw` or `wxyz` for its quaternion."""
+    """Returns the coordinates of the base at rest: `xyzw` or `wxyz` for its quaternion."""
     if not robot.floating:
         return np.zeros(0)
     return np.array([0, 0, 0, 0, 0, 0, 1.0] if layout == "xyzw" else [0, 0, 0, 1.0, 0, 0, 0])
 
 
 class JaxLibrary:
-    """One that runs under `jax.vmap`."""
+    """A library that runs under `jax.vmap`."""
 
     layout = "wxyz"
 
@@ -45,7 +45,7 @@ class Rbd(JaxLibrary):
     def __init__(self, robot, dtype):
         import rbd_jax as rbd
 
-        rbd.parallel.keep_memory()  # as the others have their results from one call to the next
+        rbd.parallel.keep_memory()  # the other libraries also reuse the memory of their results
         self.rbd = rbd
         self.model = rbd.astype(rbd.load_urdf(urdf(robot), floating_base=robot.floating), dtype)
 
@@ -79,7 +79,7 @@ class Rbd(JaxLibrary):
 
 
 class Vmapped(Rbd):
-    """The same under `jax.vmap`: what a GPU's kernel is held against."""
+    """The same under `jax.vmap`: the reference for the GPU kernel."""
 
     name = "vmap"
 
@@ -198,7 +198,7 @@ class Adam(JaxLibrary):
 
 
 class Pinocchio:
-    """C++, one thread, called once for each sample: about 0.3 µs of each figure is the call."""
+    """C++, one thread, called once per sample: about 0.3 µs of each figure is call overhead."""
 
     name, layout = "pin", "xyzw"
 
@@ -240,7 +240,7 @@ class Pinocchio:
 
 
 class Mujoco:
-    """C, one thread: the state is set once, then computed from as often as there are samples."""
+    """C, one thread: the state is set once, then the computation runs once per sample."""
 
     name, layout = "mujoco", "wxyz"
 

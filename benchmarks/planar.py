@@ -1,10 +1,11 @@
-"""The same mechanism of a plane as a planar system and as a spatial one: time and difference. Prints Markdown.
+"""The same planar mechanism as a planar system and as a spatial one: time and difference. Prints Markdown.
 
     python benchmarks/planar.py                        # the table of benchmarks/README.md
     JAX_ENABLE_X64=0 python benchmarks/planar.py       # in single precision
 
-Arms of hinges with a slide in the middle, and a tree whose bodies carry up to three others. Both take their turn in every
-round. Times are the shortest of all rounds, since what else the machine does only adds to them.
+The mechanisms are arms of hinges with a slide in the middle, and a tree whose bodies carry up to three others.
+Both systems alternate in every round. Times are the minima over the rounds, because other work of the machine
+only adds to them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCH, ROUNDS = 1024, 201
 
 
 def mechanism(parents) -> rbd.Model:
-    """Bodies of any inertia in the x-y plane, beside each other along z too."""
+    """Returns bodies with general inertias in the x-y plane, also offset along z."""
     random, builder = np.random.default_rng(0), rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0))
     for i, parent in enumerate(parents):
         place, angle = random.uniform(-0.3, 0.3, 3), random.uniform(-np.pi, np.pi)

@@ -1,10 +1,11 @@
-"""Control with a receding horizon: how often a plan can be made, and how long compiling takes. Prints Markdown.
+"""Receding-horizon control: rate of replanning and compile time. Prints Markdown.
 
     python benchmarks/receding_horizon.py                      # the table of benchmarks/README.md
     JAX_ENABLE_X64=1 python benchmarks/receding_horizon.py     # in double precision
 
-The hand of the arm with seven joints follows a circle; the cart swings its pole up and holds it. `controller.step` is called as a
-robot would call it, step by step, each with a plan; what is timed is that call, from Python to Python. Compilations are counted.
+The hand of a seven-joint arm follows a circle; a cartpole swings its pole up and balances it. `controller.step`
+is called as by a robot, once per step, and replans in each step. The time is that of the whole call from
+Python. Compilations are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CALLS = 200
 
 
 def circle(steps: int = 25, dt: float = 0.02) -> Problem:
-    """The hand of an arm on a circle, half a second ahead."""
+    """The hand of an arm on a circle, with a horizon of half a second."""
     arm = rbd.load("arm7")
     home = jnp.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.6, 0.0])
     center = rbd.forward_kinematics(arm, home).position[arm.body_index("tool")]
@@ -59,7 +60,7 @@ def circle(steps: int = 25, dt: float = 0.02) -> Problem:
 
 
 def swing(steps: int = 40, dt: float = 0.04) -> Problem:
-    """A cartpole that hangs down."""
+    """A cartpole that starts with its pole hanging down."""
     model = rbd.load("cartpole")
     upright = Function(
         lambda t, state, control: jnp.stack(
@@ -101,7 +102,7 @@ CASES = {
 
 
 def measured(problem: Problem, solver) -> tuple[float, np.ndarray, int]:
-    """Seconds to the first control, milliseconds of each later one, and what was compiled in these."""
+    """Returns the seconds to the first control, milliseconds of each later control, and the compilations during these."""
     controller, state = RecedingHorizon(problem, solver), problem.state
     begin = time.perf_counter()
     memory = controller.start(state)

@@ -1,5 +1,7 @@
-"""The robots of the benchmarks, as URDF and SDF text: random trees of hinges, fixed or floating; and those of
-`example-robot-data`, where that is installed."""
+"""The robots of the benchmarks as URDF, SDF and MJCF text.
+
+They are random trees of hinges, fixed or floating, and the robots of `example-robot-data`, if it is installed.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Robot:
-    """`parents` of the moving links, -1 for the base link; `floating` whether the base link is free; `text` its URDF, if it is
-    one of a file."""
+    """A robot of the benchmarks.
+
+    - `parents`: parents of the moving links, -1 for the base link.
+    - `floating`: True if the base link is free.
+    - `text`: its URDF, if the robot comes from a file.
+    """
 
     name: str
     parents: tuple[int, ...]
@@ -28,7 +34,7 @@ class Robot:
 
 
 def _limbs(*lengths, onto=-1):
-    """Chains attached to one link, one after the other."""
+    """Returns the parents of chains that are all attached to one link."""
     parents = []
     for length in lengths:
         parents += [onto, *range(len(parents), len(parents) + length - 1)]
@@ -36,7 +42,7 @@ def _limbs(*lengths, onto=-1):
 
 
 def _humanoid():
-    """Two legs of six, a waist of three, and on it two arms of seven."""
+    """Two legs of six joints, a waist of three, and two arms of seven on the waist."""
     legs = _limbs(6, 6)
     waist = (-1, 12, 13)
     arms = tuple(parent + 15 if parent >= 0 else 14 for parent in _limbs(7, 7))
@@ -44,7 +50,7 @@ def _humanoid():
 
 
 def _random(size, seed=0):
-    """Every link is attached to one of the five before it."""
+    """Attaches every link to one of the five links before it."""
     rng = np.random.default_rng(seed)
     return tuple(int(rng.integers(max(-1, i - 5), i)) for i in range(size))
 
@@ -60,7 +66,8 @@ ROBOTS = {
 }
 
 
-#: Of example-robot-data: what is fixed and what floats. The fingers of the Panda move by themselves, as Pinocchio has them.
+#: Robots of example-robot-data: file and floating base. The Panda's fingers move independently, as in
+#: Pinocchio.
 FILES = {
     "panda 9": ("panda_description/urdf/panda.urdf", False),
     "go1 18": ("go1_description/urdf/go1.urdf", True),
@@ -69,7 +76,7 @@ FILES = {
 
 
 def _of_files() -> dict[str, Robot]:
-    """The robots of example-robot-data; without their shapes, which dynamics do not need."""
+    """Returns the robots of example-robot-data, without shapes, which dynamics does not need."""
     folders = [Path(x, "cmeel.prefix/share/example-robot-data/robots") for x in site.getsitepackages()]
     found = {}
     for name, (file, floating) in FILES.items():
@@ -79,7 +86,7 @@ def _of_files() -> dict[str, Robot]:
         text = path.read_text()
         text = re.sub(r"<(visual|collision)\b.*?</\1>", "", text, flags=re.S)
         text = re.sub(r"<(visual|collision|mimic)\b[^>]*/>", "", text)
-        # Tables go by the number of joints alone.
+        # The tables depend only on the number of joints.
         moving = len(re.findall(r'<joint\b[^>]*type="(?:revolute|continuous|prismatic)"', text))
         found[name] = Robot(name, tuple(range(-1, moving - 1)), floating, text)
     return found
@@ -98,7 +105,7 @@ def balanced(size: int) -> Robot:
 
 
 def _links(robot: Robot):
-    """The numbers of the base link and of every moving link."""
+    """Yields the parameters of the base link and of every moving link."""
     rng = np.random.default_rng(len(robot.parents))
     for _ in range(len(robot.parents) + 1):
         spread = 0.1 * rng.normal(size=(3, 3))
@@ -135,7 +142,7 @@ def _entries(inertia, form: str) -> str:
 
 
 def urdf(robot: Robot) -> str:
-    """A URDF whose root link is `base`; `floating` is for the reader to set."""
+    """Returns a URDF whose root link is `base`; the reader must apply `floating`."""
     if robot.text:
         return robot.text
     parts = [f'<robot name="{robot.name.replace(" ", "_")}">']
@@ -159,7 +166,7 @@ def urdf(robot: Robot) -> str:
 
 
 def sdf(robot: Robot) -> str:
-    """The same robot as SDF, each link placed in its parent."""
+    """Returns the same robot as SDF, each link placed relative to its parent."""
     if robot.text:
         raise ValueError(f"{robot.name} is a URDF, and nothing here writes SDF")
     parts = [f'<sdf version="1.7"><model name="{robot.name.replace(" ", "_")}">']
@@ -185,7 +192,7 @@ def sdf(robot: Robot) -> str:
 
 
 def mjcf(robot: Robot) -> str:
-    """The same robot as MJCF, nested."""
+    """Returns the same robot as nested MJCF."""
     if robot.text:
         import rbd_jax as rbd
 

@@ -1,4 +1,4 @@
-"""Times of the dynamics, of this library and of its peers, side by side in one process.
+"""Times of the dynamics of this library and its peers, side by side in one process.
 
     python benchmarks/run.py                          # the table of benchmarks/README.md
     python benchmarks/run.py --libraries rbd_jax,pin --robots "arm 9" --batches 4096 --operations fd,id
@@ -6,8 +6,9 @@
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32 --libraries rbd_jax,vmap --batches 65536     # on a GPU
 
-Every figure is the median over rounds; in each round all libraries take their turn, so that a busy spell of the machine meets
-all of them. Prints Markdown, and draws throughput against batch and cost against degrees of freedom.
+Every figure is the median over rounds; all libraries run in each round, so that a busy period of the machine
+affects all of them. Prints Markdown, and plots throughput against batch size and cost against degrees of
+freedom.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ from rich.progress import Progress
 from robots import ROBOTS, balanced, chain
 
 
-#: Of large results the memory is kept, as for whoever calls such a function again and again.
+#: Reuse the memory of large results, as for repeated calls of the same function.
 rbd_jax.parallel.keep_memory()
 
-#: What is timed, and what of a sample it takes. A library without a rule of its own differentiates `fd`.
+#: The operations: a label, and how many of the sample's arrays they take. A library without the operation
+#: differentiates `fd`.
 OPERATIONS = {
     "fd": ("forward dynamics", 3),
     "id": ("inverse dynamics", 3),
@@ -52,13 +54,13 @@ OPERATIONS = {
     "rollout gradient": ("gradient through 1000 steps", 3),
 }
 STEPS, FEW = 1000, 100  # of a rollout; of a large batch
-ROUNDS, LONGEST = 7, 8.0  # rounds, and the seconds after which a figure is taken as it is
-WARM = 6  # calls before: after so many the memory of large results is there, and is used again
-CALLS = 20  # of a round on a GPU, which is handed the next while it works on one
+ROUNDS, LONGEST = 7, 8.0  # rounds, and the seconds after which no more rounds run
+WARM = 6  # warm-up calls, until the memory of large results is reused
+CALLS = 20  # calls per round on a GPU, which queues the next call while it runs one
 
 
 class NotOffered(Exception):
-    """A library has no such operation: its place in the table stays empty."""
+    """The library has no such operation: its cell in the table stays empty."""
 
 
 class Timed:
@@ -92,7 +94,7 @@ class Timed:
 
 
 def _function(library, operation, steps):
-    """An operation as a function of one sample; derivatives by automatic differentiation where the library has no other."""
+    """Returns an operation as a function of one sample, differentiated automatically if the library has no derivative."""
     if hasattr(library, operation):
         own = getattr(library, operation)
         return (lambda *x: own(*x, steps)) if operation == "rollout" else own
@@ -108,7 +110,7 @@ def _function(library, operation, steps):
 
 
 def measure(robot, operation, size, names, dtype, failures):
-    """`{library: (µs a sample, compile s, temporary bytes a sample)}`."""
+    """Returns `{library: (µs a sample, compile s, temporary bytes a sample)}`."""
     timed = {}
     for name in names:
         try:
@@ -117,7 +119,7 @@ def measure(robot, operation, size, names, dtype, failures):
                 timed[name].seconds()
         except NotOffered:
             timed.pop(name, None)
-        except Exception as error:  # a peer that cannot do this robot: said, and left out
+        except Exception as error:  # a peer that does not support this robot is reported and skipped
             timed.pop(name, None)
             line = str(error).strip().splitlines()
             failures[name, robot.name, operation] = f"{type(error).__name__}: {line[0][:120] if line else ''}"
@@ -137,7 +139,7 @@ def measure(robot, operation, size, names, dtype, failures):
 
 
 def table(rows, names) -> str:
-    """Markdown: µs a sample of each library, and how often the first is contained in each other."""
+    """Returns Markdown: µs per sample of each library, and its ratio to the first library."""
     lines = ["| operation | robot | batch | " + " | ".join(names) + " | compile | memory |"]
     lines.append("|---|---|--:|" + "--:|" * (len(names) + 2))
     for (operation, robot, size), found in rows.items():
@@ -157,7 +159,10 @@ def table(rows, names) -> str:
 
 
 def steps_a_second(robots, sizes, names, dtype) -> str:
-    """Markdown: million steps a second, of all samples, of rollouts of a batch. What loops over samples is as fast for any."""
+    """Returns Markdown: millions of steps per second of rollouts, over all samples of a batch.
+
+    Libraries that loop over samples have the same speed for any batch size.
+    """
     lines = ["| robot | " + " | ".join(f"{size:,}" for size in sizes) + " | compile |"]
     lines.append("|---|" + "--:|" * (len(sizes) + 1))
     for robot in robots:
@@ -183,7 +188,7 @@ def steps_a_second(robots, sizes, names, dtype) -> str:
 
 
 def linear_cost(dtype) -> str:
-    """Time for each degree of freedom of forward dynamics, from 20 to 200 of them."""
+    """Returns a table of forward dynamics time per degree of freedom, for 20 to 200 degrees of freedom."""
     lines = ["| tree | 20 dof | 50 dof | 100 dof | 200 dof | 200 against 20 | compile 20, 200 dof |"]
     lines.append("|---|--:|--:|--:|--:|--:|--:|")
     for make in (chain, balanced):
@@ -204,7 +209,7 @@ def linear_cost(dtype) -> str:
 
 
 def draw(rows, names, path: Path) -> None:
-    """Throughput of forward dynamics against the batch, and its cost against degrees of freedom."""
+    """Plots the throughput of forward dynamics against the batch size, and its cost against degrees of freedom."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -282,7 +287,7 @@ def main() -> None:
         parser.error(f"no library {', '.join(sorted(unknown))}; there are {', '.join(LIBRARIES)}")
     if dtype == np.float64 and not jax.config.jax_enable_x64:
         parser.error("float64 needs JAX_ENABLE_X64=1")
-    if hasattr(os, "sched_setaffinity"):  # before JAX makes its threads
+    if hasattr(os, "sched_setaffinity"):  # before JAX creates its threads
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     if options.steps:
         sizes = [int(size) for size in options.batches.split(",")]

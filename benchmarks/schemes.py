@@ -1,11 +1,11 @@
-"""What a step of each scheme costs. Prints Markdown.
+"""Cost of a step of each integration scheme. Prints Markdown.
 
     python benchmarks/schemes.py                  # the table of benchmarks/README.md
     python benchmarks/schemes.py Rattle BDF2      # only these rows
 
-Two systems: a free body that carries two others on ball joints (12 degrees of freedom), and a four-bar, a loop of three
-hinges closed by a
-ball joint. Microseconds for a step of one sample, alone and in a batch of 64 under `vmap`; the least of several rounds.
+Two systems: a free body that carries two others on ball joints (12 degrees of freedom), and a four-bar, a loop
+of three hinges closed by a ball joint. Times are microseconds per step of one sample, alone and in a batch of
+64 under `vmap`; the minimum over several rounds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STEPS, DT, BATCH, ROUNDS = 100, 0.005, 64, 7
 
 
 def carrier():
-    """A free body, and two attached to one another by ball joints."""
+    """A free body that carries a chain of two bodies on ball joints."""
     builder = rbd.ModelBuilder()
     body = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, 0.2, -0.1))
     place = rbd.Transform.from_xyz_rpy((0.3, 0.0, 0.1))
@@ -77,7 +77,7 @@ def four_bar():
 
 
 class Racer:
-    """A scheme's rollouts of one sample and of a batch, compiled."""
+    """A scheme's compiled rollouts of one sample and of a batch."""
 
     def __init__(self, system, scheme):
         model, q, v = system
@@ -94,7 +94,7 @@ class Racer:
             raise RuntimeError(f"{type(scheme).__name__} failed with code {code}")
 
     def seconds(self):
-        """For one step of one sample: alone, and in a batch."""
+        """Returns the seconds per step and sample: alone, and in a batch."""
         taken = []
         for (function, arguments), samples in ((self.step, 1), (self.batch, BATCH)):
             start = time.perf_counter()

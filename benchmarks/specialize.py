@@ -1,9 +1,9 @@
-"""What `rbd.specialize` saves: operations and time of functions of one robot, before and after, in one run.
+"""Savings of `rbd.specialize`: operations and time of functions of one robot, before and after, in one run.
 
     python benchmarks/specialize.py [--robots arm7,gu7,quadruped] [--batch 4096] [--rounds 9]
     JAX_ENABLE_X64=0 python benchmarks/specialize.py
 
-In each round every form takes its turn; a figure is the best of the rounds.
+All forms run in each round; each figure is the minimum over the rounds.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FUNCTIONS = {
 
 
 def robot(name: str) -> rbd.Model:
-    """A bundled one, or `gu7`: seven hinges of general geometry in a row."""
+    """Returns a bundled robot, or `gu7`: seven hinges of general geometry in a row."""
     if not name.startswith("gu"):
         return rbd.load(name)
     random = np.random.default_rng(0)

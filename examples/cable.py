@@ -1,4 +1,4 @@
-"""A heavy cable of forty links, held at one end, falls from level and whips. Writes a film."""
+"""A heavy cable of forty links, fixed at one end, falls from level and whips. Writes a film."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A pole is swung up and kept upright by plans that are made anew fifty times a second. Writes a film and a page."""
+"""Swings a pole up and keeps it upright with model predictive control at 50 Hz. Writes a film and a page."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Chaos: 512 double pendulums that start a thousandth of a degree apart. Writes a film and a plot of how they part."""
+"""Chaos: 512 double pendulums start a thousandth of a degree apart. Writes a film and a plot of their divergence."""
 
 import sys
 

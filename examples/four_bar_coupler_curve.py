@@ -1,4 +1,4 @@
-"""A crank turns, and a point of the coupler of its four-bar linkage goes round a curve. Writes a film and the curve."""
+"""A crank turns, and a point on the coupler of its four-bar linkage traces a curve. Writes a film and the curve."""
 
 import sys
 

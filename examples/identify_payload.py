@@ -1,4 +1,4 @@
-"""What does an arm hold? Its torques along a motion tell, as far as they can. Prints that, and writes its torques and a film."""
+"""Identifies the payload of an arm from its torques along a motion. Prints the result, and writes the torques and a film."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""An arm is lifted, bent and stretched by three muscles, which are excited one after the other. Writes a film and the angles."""
+"""Three muscles, excited in sequence, lift, bend and stretch an arm. Writes a film and the angles."""
 
 import sys
 

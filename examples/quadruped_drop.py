@@ -1,4 +1,4 @@
-"""Quadrupeds are dropped from poses of their own, and their servos make them stand. Writes a film and their heights."""
+"""Drops quadrupeds from different poses; their servos make them stand up. Writes a film and their heights."""
 
 import sys
 

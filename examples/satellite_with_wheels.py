@@ -1,4 +1,4 @@
-"""A satellite turns by its three wheels and nothing else: what they get of momentum it gives. Writes a film and the torques."""
+"""A satellite turns with only its three reaction wheels, which exchange momentum with it. Writes a film and the torques."""
 
 import sys
 
@@ -19,7 +19,7 @@ for name, rpy in {"x": (0, jnp.pi / 2, 0), "y": (-jnp.pi / 2, 0, 0), "z": (0, 0,
 model = builder.build()
 
 
-def point(t, state):  # each wheel is pushed so that the bus is pushed back, to where it is to point
+def point(t, state):  # the reaction to each wheel's torque turns the bus toward its target attitude
     push = 4 * jnp.sign(state.q[3]) * state.q[4:7] + 8 * state.v[:3]
     return jnp.concatenate([jnp.zeros(6), jnp.clip(push, -0.6, 0.6)])
 

@@ -1,4 +1,4 @@
-"""How does an arm throw what it holds into a bin? The best motion is found, within the limits of its motors. Writes a film."""
+"""Optimizes the motion of an arm that throws a ball into a bin, within the limits of its motors. Writes a film."""
 
 import sys
 

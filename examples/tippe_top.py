@@ -1,4 +1,4 @@
-"""A ball with its weight below its middle spins, turns over, and spins on its head: friction lifts it. Writes a film."""
+"""A ball with its center of mass below its center spins, turns over, and rises by friction. Writes a film."""
 
 import sys
 

@@ -1,8 +1,9 @@
-"""Looks for what breaks the library, job after job, in processes that can be killed; scripts/soak.sh runs it.
+"""Searches for faults of the library, one job at a time, in processes that can be killed; scripts/soak.sh runs it.
 
-A job is a row of numbered cases (`_soak_jobs.py`). A process of its own works through them and says which it is at; one that is
-silent for longer than a case of its job may take is killed, and what it was at is a fault, as is a process that dies. All cases
-come from a seed and their number: `--case JOB:NUMBER` runs one again.
+A job is a sequence of numbered cases (`_soak_jobs.py`). A separate process runs the cases and reports the
+number of each. If the process is silent for longer than the limit of its job, it is killed and the current case
+counts as a fault. A process that dies counts as a fault, too. A seed and the number determine each case:
+`--case JOB:NUMBER` runs one again.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from pathlib import Path
 import _soak_jobs
 
 
-#: A process starts anew when it has so many mappings, which each compiled kernel adds to and of which Linux grants 65,530.
+#: A process restarts at this number of memory mappings. Each compiled kernel adds some, and Linux allows
+#: 65,530.
 MAPPINGS = 30_000
 
-#: A job's turn takes at least so many seconds: to import and compile takes some tens, for which the next turn begins anew.
+#: Minimum duration of a job's turn, s. Each turn spends some tens of seconds on imports and compilation.
 SHORTEST = 60.0
 
-#: What is reached is saved so often, s.
+#: Interval between saves of the progress, s.
 SAVED = 10.0
 
 
 @dataclass
 class Tally:
-    """What a job has found until now: the next case, and what is wrong with those before it."""
+    """The results of a job until now: the next case, and the faults of earlier ones."""
 
     next: int = 0
     seconds: float = 0.0
@@ -51,7 +53,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", help=f"some of {', '.join(_soak_jobs.JOBS)}, with commas between")
     parser.add_argument("--out", type=Path, default=Path("runs/soak"))
-    parser.add_argument("--resume", action="store_true", help="go on with what is in --out")
+    parser.add_argument("--resume", action="store_true", help="continue the run in --out")
     parser.add_argument("--case", help="JOB:NUMBER: that case alone, in this process")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     told = parser.parse_args()
@@ -71,12 +73,12 @@ def main() -> int:
     return soak(names, 60 * told.minutes, told.seed, told.out, told.resume)
 
 
-# The process that works.
+# The worker process.
 
 
 def work(name: str, seed: int, number: int, seconds: float) -> int:
-    """Work through the cases of a job from a number, telling each on stdout, until the time is over."""
-    out = os.fdopen(os.dup(1), "w")  # what others print must not come between
+    """Runs the cases of a job from a number on until the time is over, and reports each on stdout."""
+    out = os.fdopen(os.dup(1), "w")  # output of other code must not mix with the reports
     os.dup2(2, 1)
     tell = lambda **what: print(json.dumps(what), file=out, flush=True)
     case = _soak_jobs.JOBS[name].prepare(seed)
@@ -92,11 +94,11 @@ def work(name: str, seed: int, number: int, seconds: float) -> int:
 def mappings() -> int:
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
-    except OSError:  # elsewhere than on Linux there is no such limit
+    except OSError:  # only Linux has such a limit
         return 0
 
 
-# The process that watches.
+# The supervising process.
 
 
 def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -> int:
@@ -107,7 +109,7 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
     if state.exists():
         if not resume:
             print(
-                f"error: {out} has a run; --resume goes on with it, another --out begins one.",
+                f"error: {out} has a run; pass --resume to continue it or another --out to start a new one.",
                 file=sys.stderr,
             )
             return 2
@@ -137,7 +139,7 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
             saved = time.monotonic()
 
     while spent() < seconds:
-        # The one that is furthest behind its share has its turn, and catches up.
+        # The job that is furthest behind its share runs next.
         name = min(names, key=lambda name: tallies[name].seconds / share[name])
         tally, fair = tallies[name], seconds * share[name] / sum(share.values())
         turn = max(min(fair - tally.seconds, seconds - spent()), SHORTEST)
@@ -154,7 +156,7 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
 
 
 def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path, save: Callable[[], None]) -> None:
-    """One turn of a job: processes, one after the other, until its time is over."""
+    """Runs one turn of a job: processes in sequence until its time is over."""
     job, begin, deaths = _soak_jobs.JOBS[name], time.monotonic(), 0
     while (left := seconds - (time.monotonic() - begin)) > 0:
         words = [sys.executable, __file__, "--seed", str(seed), "--work", name, str(tally.next), str(left)]
@@ -170,9 +172,7 @@ def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path, save: C
         if ended is None and code:
             deaths = deaths + 1 if tally.next == before else 1
             if not begun or deaths == 3:
-                sys.exit(
-                    f"error: the processes of the job {name} die one after the other, see {out / name}.log"
-                )
+                sys.exit(f"error: the processes of the job {name} die repeatedly, see {out / name}.log")
             ended = f"the process died with {code}, see {name}.log"
         if ended is not None:
             tally.faults[tally.next] = ended
@@ -181,7 +181,7 @@ def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path, save: C
 
 
 def _lines_of(process: subprocess.Popen[str]) -> queue.Queue[str]:
-    """What a process tells, to be waited for; at its end an empty line."""
+    """Returns a queue of the lines that a process prints; an empty line marks the end."""
     lines: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
@@ -197,8 +197,11 @@ def _lines_of(process: subprocess.Popen[str]) -> queue.Queue[str]:
 def _followed(
     job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str], save: Callable[[], None]
 ) -> tuple[bool, str | None]:
-    """Read what a process tells until it ends or is silent for too long, and say so: whether it came to a case, and what is wrong
-    with the last."""
+    """Reads the reports of a process until it ends or is silent for too long.
+
+    Returns:
+      True if the process started a case, and the fault of the last case or None.
+    """
     first, begun, limit = True, time.monotonic(), _soak_jobs.START
     while True:
         try:
@@ -222,7 +225,7 @@ def _followed(
 
 
 def report(tallies: dict[str, Tally], seed: int) -> str:
-    """What was found, in Markdown."""
+    """Returns the results as Markdown."""
     import jax
 
     cases, faults = (sum(count) for count in zip(*((one.next, len(one.faults)) for one in tallies.values())))

@@ -1,4 +1,4 @@
-"""The jobs of `_soak.py`: numbered cases that a seed makes, and what is wrong with each, in words, or None."""
+"""The jobs of `_soak.py`: numbered cases determined by a seed. Each returns a description of its fault, or None."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 
-#: How long a process may take to begin, s.
+#: Maximum startup time of a process, s.
 START = 180.0
 
-#: What jobs measured, by name, for the report.
+#: Measurements of the jobs, by name, for the report.
 NOTES: dict[str, str] = {}
 
 
@@ -29,12 +29,12 @@ Case = Callable[[int], "str | None"]
 
 
 class Job(NamedTuple):
-    """A row of cases.
+    """A sequence of cases.
 
-    - `what` is tried, for the report.
-    - `prepare`: from the seed what a case's number is handed to.
-    - `share`: of the time, beside those of the other jobs: minutes of an hour.
-    - `limit`: how long a case may take, s. Where numbers are compared what may take long is compilation.
+    - `what`: what the job tests, for the report.
+    - `prepare`: returns, from the seed, a function that runs the case of a number.
+    - `share`: share of the time relative to other jobs: minutes of an hour.
+    - `limit`: time limit of a case, s. In jobs that compare numerical results, compilation dominates.
     """
 
     what: str
@@ -44,14 +44,18 @@ class Job(NamedTuple):
 
 
 def _precise(quickly: bool = False) -> None:
-    """Before the first array: float64, the modules of the tests, and, where nothing is measured, how these compile."""
+    """Enables float64 and the modules of the tests, before the first array.
+
+    Args:
+      quickly: If True, compile as the tests do; for jobs that measure no times.
+    """
     for folder in (
         ROOT,
         TESTS,
         *(TESTS / name for name in ("robustness", "derivatives", "simulate")),
     ):
         sys.path.insert(0, str(folder))
-    os.environ["JAX_ENABLE_X64"] = "1"  # of the processes that jobs start
+    os.environ["JAX_ENABLE_X64"] = "1"  # for the processes that jobs start
     if quickly:
         from quickly import QUICKLY
 
@@ -86,7 +90,7 @@ def mutated_files(kind: str, seed: int) -> Case:
 
 
 def wrong_calls(seed: int) -> Case:
-    """One wrong argument, in turn all there are, and after them two at once."""
+    """Passes each possible wrong argument once, and then two at a time."""
     _precise()
     from wrong_calls import WRONG, Call, calls, fault_of, functions
 
@@ -104,11 +108,11 @@ def wrong_calls(seed: int) -> Case:
     return case
 
 
-# What the system refuses.
+# Operating system errors.
 
 
 def faults(seed: int) -> Case:
-    """Each call that writers make, failed with each error: all in turn, and then again."""
+    """Fails each call that writers make with each error, repeatedly."""
     _precise()
     import faults as tried
 
@@ -147,14 +151,14 @@ def _emptied(place: Path) -> None:
 
 
 def kills(seed: int) -> Case:
-    """`rbd-jax simulate --resume`, killed at a moment, and once more: the bytes of one that nobody disturbed."""
+    """Kills `rbd-jax simulate --resume` twice; the output must have the bytes of an uninterrupted run."""
     _precise()
     from tests.killed import undisturbed
 
     words = [sys.executable, "-m", "rbd_jax", "simulate", "double_pendulum", "--batch", "256", "--seconds", "20", "--quiet",
              "--checkpoint-every", "0"]  # fmt: skip
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    undisturbed([*words, "--out", "cache"], env)  # compiles, for the others to load
+    undisturbed([*words, "--out", "cache"], env)  # fills the compilation cache for the other runs
     whole = undisturbed([*words, "--out", "whole"], env)
     expected = _files(Path("whole"))
 
@@ -167,7 +171,7 @@ def kills(seed: int) -> Case:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        # What had ended is not to be done again; a folder with results refuses a second run.
+        # A completed run must not run again; a folder with results refuses a second run.
         again = not (out / "trajectory.npz").exists()
         if again:
             subprocess.run([*words, "--resume", "--out", str(out)], env=env, check=True)
@@ -184,14 +188,17 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".npz", ".npy")}
 
 
-# Numbers.
+# Numerical results.
 
-#: So many points of a model are looked at before the next is compiled.
+#: Number of points of a model that are checked before the next model is compiled.
 POINTS = 20
 
 
 def gradients(seed: int) -> Case:
-    """Of forward and inverse dynamics by all numbers along a direction, by both modes, and curvatures along it."""
+    """Checks gradients in both modes and curvatures of the dynamics, along a direction in all parameters.
+
+    The functions are forward and inverse dynamics.
+    """
     _precise(quickly=True)
     import jax
     import jax.numpy as jnp
@@ -213,7 +220,7 @@ def gradients(seed: int) -> Case:
         model, x, unravel, scalar, gradient, both, special = compiled(name)
         rng = np.random.default_rng([seed, number])
         given = unravel(x[0])
-        # A configuration of any kind, or a special one; velocities and forces of any size, or none.
+        # A random or a special configuration; velocities and forces of any size, or zero.
         given["q"] = (
             rbd.random_configuration(model, jax.random.key(number))
             if number % 2
@@ -231,7 +238,7 @@ def gradients(seed: int) -> Case:
         if not (np.isfinite(slopes).all() and np.isfinite(curved).all()):
             return f"{name}: derivatives are not finite"
         size = float(jnp.sum(jnp.abs(slopes * step))) + 1.0
-        # Friction turns within 1e-3 of a speed: the step is to be small beside it.
+        # Friction varies within 1e-3 of a speed: the step must be small compared with that.
         for h in (1e-4, 1e-5, 1e-6):
             lo, hi = scalar(flat - h * step), scalar(flat + h * step)
             error = abs(float((hi - lo) / (2 * h) - slopes @ step)) / max(size, 1e-9 * abs(float(hi)) / h)
@@ -255,7 +262,7 @@ def gradients(seed: int) -> Case:
 
 
 def hessians(seed: int) -> Case:
-    """Of forward dynamics by the state: finite, symmetric."""
+    """Checks that the Hessian of forward dynamics with respect to the state is finite and symmetric."""
     _precise(quickly=True)
     import jax
     import jax.numpy as jnp
@@ -296,7 +303,10 @@ def hessians(seed: int) -> Case:
 
 
 def _told(job: str, code: int) -> bool:
-    """Whether a motion says that it failed, after which nothing is asked; how often that is, is in the report."""
+    """Returns whether a motion reports a failure code; such a case runs no further checks.
+
+    The report contains the number of these cases.
+    """
     asked, said = _codes.get(job, (0, 0))
     _codes[job] = asked + 1, said + bool(code)
     NOTES[f"{job}, failure codes"] = (
@@ -311,7 +321,7 @@ _codes: dict[str, tuple[int, int]] = {}
 
 
 def schemes(seed: int) -> Case:
-    """Every scheme on every kind of system from any state: what comes is finite or has a code, as do derivatives."""
+    """Runs every scheme on every kind of system: results and derivatives are finite or have a failure code."""
     _precise(quickly=True)
     import jax
     import jax.numpy as jnp
@@ -328,7 +338,7 @@ def schemes(seed: int) -> Case:
         scheme = getattr(rbd, name)()
 
         def along(change, q, v):
-            # Changes that the constraints forbid are taken out again.
+            # Remove changes that the constraints forbid.
             start = rbd.State(
                 q, rbd.project_velocity(model, q, v + change) if system in ("loop", "blade") else v + change
             )
@@ -369,12 +379,12 @@ def schemes(seed: int) -> Case:
     return case
 
 
-#: Robots on the ground, and the number of their velocity upwards.
+#: Robots on the ground, and the index of their vertical velocity.
 UPWARDS = {"quadruped": 5, "hopper": 1}
 
 
 def contacts(seed: int) -> Case:
-    """Robots that fall on the ground: finite with derivatives, and those of differences where it is smooth."""
+    """Drops robots: states and derivatives are finite and, where smooth, match finite differences."""
     _precise(quickly=True)
     import jax
     import jax.numpy as jnp
@@ -405,7 +415,7 @@ def contacts(seed: int) -> Case:
         robot, law = rows[number // POINTS % len(rows)]
         model, both, along = compiled(robot, law)
         rng = np.random.default_rng([seed, number])
-        # From above the ground, which it meets on the way.
+        # Start above the ground; the robot hits it during the motion.
         up = UPWARDS[robot]
         change, v = 0.1 * rng.normal(size=model.nv), rng.choice([0.0, 1.0]) * rng.normal(size=model.nv)
         change[up], v[up] = rng.uniform(0.05, 0.15), -rng.uniform(2.0, 4.0)
@@ -426,7 +436,7 @@ def contacts(seed: int) -> Case:
             ]
         )
         size = max(abs(float(slope)), 1.0)
-        smooth = np.ptp(quotients) < 1e-3 * size  # else a point touches or lets go between
+        smooth = np.ptp(quotients) < 1e-3 * size  # otherwise a contact starts or ends in between
         error = np.abs(quotients - float(slope)).min() / size
         return f"{where}: the slope {slope} is off by {error:.1e}" if smooth and error > 1e-3 else None
 
@@ -435,8 +445,9 @@ def contacts(seed: int) -> Case:
 
 # Long runs.
 
-#: Of a million steps: the scheme, the robot, the length of a step, and how much of the largest kinetic energy may be gained or
-#: lost. The semi-implicit Euler scheme is symplectic only where the mass matrix is constant, and an arm's is not.
+#: A million steps: the scheme, the robot, the step size, and the energy budget relative to the largest kinetic
+#: energy. The semi-implicit Euler scheme is symplectic only if the mass matrix is constant, and an arm's is
+#: not.
 LONG_RUNS = {
     "VariationalMidpoint": ("double_pendulum", 1e-3, 1e-6),
     "Rattle": ("double_pendulum", 1e-3, 1e-4),
@@ -448,7 +459,7 @@ LONG_RUNS = {
 
 
 def long_runs(seed: int) -> Case:
-    """A million steps: the energy stays within its budget, and rotations stay rotations."""
+    """Runs a million steps: the energy stays within its budget, and rotations stay orthonormal."""
     _precise()
     import jax
     import jax.numpy as jnp
@@ -463,13 +474,13 @@ def long_runs(seed: int) -> Case:
         robot, dt, budget = LONG_RUNS[name]
         model = rbd.load(robot)
         model = rbd.detach(model, "contact law") if robot == "quadruped" else model
-        # Nothing that takes energy.
+        # Remove all dissipation.
         model = replace(model, damping=0 * model.damping, friction=0 * model.friction)
         rng = np.random.default_rng([seed, number])
         q = rbd.integrate(model, jnp.asarray(model.reference), jnp.asarray(0.3 * rng.normal(size=model.nv)))
         v = jnp.asarray(0.3 * rng.normal(size=model.nv))
         if robot == "quadruped":
-            model = replace(model, gravity=0 * model.gravity)  # it would be a thousand kilometres down
+            model = replace(model, gravity=0 * model.gravity)  # otherwise it would fall a thousand kilometers
         count, stretches = 1000, 1000
         path = rbd.rollout(
             model,
@@ -549,7 +560,7 @@ def scaling(seed: int) -> Case:
     def case(number: int) -> str | None:
         shape, name, over = rows[number % len(rows)]
         where = f"{shape}, {name} by {over}"
-        # Others at work disturb times: what is too much is measured again.
+        # Other processes disturb times: repeat measurements that exceed the limit.
         for _ in range(3):
             (few, first), (twice, second) = (cost(shape, name, over, count) for count in (64, 128))
             ratios = twice / few, second / first

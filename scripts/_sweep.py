@@ -1,7 +1,8 @@
-"""A pytest plugin for long runs: it records each result at once, and skips what has passed while the sources stay the same.
+"""A pytest plugin for long runs: records each result at once, and skips passed tests while the sources are unchanged.
 
-`scripts/test_slow.sh` uses it. Results are lines of a file whose name is a hash of the sources, so a run that was stopped
-continues where it was, and a change anywhere in the library or the tests starts anew. A table by folder ends the run.
+`scripts/test_slow.sh` uses it. Results are lines of a file whose name is a hash of the sources. A stopped run
+therefore continues, and any change in the library or the tests starts a new run. A table by folder ends the
+run.
 """
 
 import hashlib
@@ -15,12 +16,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".pytest_cache" / "sweep"
-#: Reason of skipped tests that did not begin.
+#: Skip reason of tests that did not start.
 LATE = "no time was left for it"
 
 
 def sources():
-    """A name for what is tested: a hash of all files of the library and the tests."""
+    """Returns a hash of all files of the library and the tests."""
     digest = hashlib.sha256()
     paths = [ROOT / "pyproject.toml", *(ROOT / "rbd_jax").rglob("*"), *(ROOT / "tests").rglob("*")]
     for path in sorted(p for p in paths if p.is_file() and "__pycache__" not in p.parts):
@@ -29,7 +30,10 @@ def sources():
 
 
 def shuffled(names, seed):
-    """Test names in an order that depends on the seed alone. Files stay together: their tests share what they compile."""
+    """Returns test names in an order that depends only on the seed.
+
+    Tests of a file stay together because they share compiled functions.
+    """
 
     def place(name):
         file = file_of(name)
@@ -43,7 +47,7 @@ def file_of(nodeid):
 
 
 def table(results):
-    """Lines with tests, failures and seconds of each folder, the longest first."""
+    """Returns lines with tests, failures and seconds of each folder, the longest first."""
     folders = defaultdict(Counter)
     for result in results:
         counts = folders[str(Path(file_of(result["name"])).parent)]
@@ -63,7 +67,10 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, metavar="N", help="run files in an order that depends on this number")
     group.addoption("--fresh", action="store_true", help="run also what has passed already")
     group.addoption(
-        "--minutes", type=float, metavar="M", help="no test begins later; the summary says how many did not"
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="no test starts later; the summary counts those that did not",
     )
 
 
@@ -74,11 +81,11 @@ def pytest_configure(config):
 class Sweep:
     def __init__(self, config):
         self.config = config
-        self.known = {}  # the last result of each test, by its name
-        self.steps = defaultdict(list)  # of a test: set-up, call, clearing up
+        self.known = {}  # the last result of each test, by name
+        self.steps = defaultdict(list)  # phases of a test: setup, call, teardown
         minutes = config.getoption("minutes")
         self.end = None if minutes is None else time.monotonic() + 60 * minutes
-        self.late = 0  # tests that did not begin
+        self.late = 0  # number of tests that did not start
         self.worker = getattr(config, "workerinput", None)
         if self.worker is not None:
             self.passed = set(self.worker["sweep_passed"])
@@ -89,14 +96,14 @@ class Sweep:
         for line in self.file.read_text().splitlines() if self.file.exists() else ():
             try:
                 result = json.loads(line)
-            except ValueError:  # an empty line, or the run was stopped while it wrote
+            except ValueError:  # an empty line, or the run was stopped while writing
                 continue
             self.known[result["name"]] = result
         self.passed = {name for name, result in self.known.items() if result["outcome"] == "passed"}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
-        """All workers leave out the same tests: those that had passed when the run began."""
+        """All workers skip the same tests: those that had passed when the run started."""
         node.workerinput["sweep_passed"] = sorted(self.passed)
 
     @pytest.hookimpl(trylast=True)
@@ -120,7 +127,7 @@ class Sweep:
         self.steps[report.nodeid].append(report)
         if report.when in ("setup", "call"):
             return
-        # After its clearing up, or in place of it where a worker crashed.
+        # After the teardown, or instead of it if a worker crashed.
         steps = self.steps.pop(report.nodeid)
         if any(step.skipped and LATE in str(step.longrepr) for step in steps):
             self.late += 1
@@ -134,11 +141,12 @@ class Sweep:
         }
         self.known[report.nodeid] = result
         RESULTS.mkdir(parents=True, exist_ok=True)
-        with self.file.open("a") as file:  # one short write, after what a stopped run may have left of a line
+        # One short write; the leading newline ends a line that a stopped run left incomplete.
+        with self.file.open("a") as file:
             file.write(f"\n{json.dumps(result)}\n")
 
     def pytest_sessionfinish(self, session, exitstatus):
-        """Nothing left to run is what was wanted."""
+        """Reports success if all tests had already passed."""
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.passed:
             session.exitstatus = pytest.ExitCode.OK
 

@@ -1,7 +1,8 @@
-"""`python scripts/check_links.py SITE`: whether what the pages of a built site lead to is there, and is the site's own.
+"""Checks the links of a built site: `python scripts/check_links.py SITE`.
 
-Links, pictures and frames must lead to a file of the site, and to something of that name on the page where they have a fragment.
-What a page needs to be shown (scripts, styles, pictures, frames) must not come from elsewhere: it is read without a network.
+Links, pictures and frames must point to a file of the site, and fragments to an element of that name on the
+page. Resources that a page loads (scripts, styles, pictures, frames) must be part of the site, so that it can
+be read without a network.
 """
 
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 
-#: Attributes that load something, for these elements; those of others are followed by hand.
+#: Attributes that load a resource, for these elements; in other elements they are links that users follow.
 LOADED = {
     ("link", "href"),
     ("script", "src"),
@@ -20,7 +21,7 @@ LOADED = {
     ("video", "src"),
 }
 
-#: Relations of <link> that nothing is loaded for.
+#: Relations of <link> that load nothing.
 NOT_LOADED = {"canonical", "next", "prev", "edit", "alternate"}
 
 
@@ -43,11 +44,11 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """One line for each link that leads nowhere, and each thing that is loaded from elsewhere."""
+    """Returns one line for each broken link, and for each resource loaded from elsewhere."""
     pages = {file.resolve(): Page(file.read_text(encoding="utf-8")) for file in sorted(site.rglob("*.html"))}
     found = []
     for file, page in pages.items():
-        if file.name == "404.html":  # its links are from the root of a server
+        if file.name == "404.html":  # its links are relative to the root of a server
             continue
         where = file.relative_to(site.resolve())
         for link, loaded in page.links:

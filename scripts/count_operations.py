@@ -1,10 +1,11 @@
-"""What the algorithms compute, counted on their traces, beside the formulas of the book.
+"""Operation counts of the algorithms, from their traces, compared with the formulas of the book.
 
     python scripts/count_operations.py
 
-The book counts for chains of hinges with Denavit–Hartenberg axes, in body coordinates, with every known zero exploited (tables
-10.1 and 6.6, eq. 10.3). Here hinges turn about any axis and everything is in world axes: no transforms in the recursions, but
-every inertia carried to them, and no zeros known in advance. "needed" leaves out what has an operand that is zero.
+The book counts for chains of hinges with Denavit–Hartenberg axes, in body coordinates, with every known zero
+exploited (tables 10.1 and 6.6, eq. 10.3). Here hinges turn about any axis and all quantities are in world axes.
+The recursions need no transforms, but every inertia is transformed to world axes, and no zeros are known in
+advance. "needed" excludes operations with an operand that is zero.
 """
 
 import jax
@@ -17,7 +18,7 @@ import rbd_jax as rbd
 from rbd_jax.dynamics.factorization import ltdl, pack
 
 
-#: Multiplications and additions of table 10.1 for a chain of n hinges, the general one of each algorithm.
+#: Multiplications and additions of table 10.1 for a chain of n hinges; the general formula of each algorithm.
 BOOK = {
     "inverse dynamics": lambda n: (130 * n - 68, 101 * n - 56),
     "mass matrix": lambda n: (12 * n * n + 56 * n - 27, 7 * n * n + 67 * n - 53),
@@ -26,7 +27,7 @@ BOOK = {
 
 
 def chain(n: int) -> rbd.Model:
-    """n hinges in a row, nothing about them special."""
+    """Returns a chain of n hinges of general geometry."""
     random = np.random.default_rng(0)
     builder = rbd.ModelBuilder()
     for i in range(n):
@@ -47,7 +48,7 @@ def algorithms(model: rbd.Model):
 
 
 def factorization(name: str, tree: rbd.Tree) -> tuple[str, ...]:
-    """LTDL on a tree: counted, and by table 6.6."""
+    """Returns a table row for LTDL on a tree: counts, and the formulas of table 6.6."""
     lower = np.where(tree.supports, np.random.default_rng(0).uniform(1, 2, tree.supports.shape), 0)
     counted = rbd.count_operations(
         lambda m: ltdl(tree, m), pack(tree, jnp.asarray(lower.T @ lower)), zeros=False

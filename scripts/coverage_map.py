@@ -1,12 +1,14 @@
-"""What of the source documents is in the library and where it is tested: writes docs/coverage.md from what docstrings cite.
+"""Writes docs/coverage.md: implemented and tested parts of the source documents, as cited by docstrings.
 
     python scripts/coverage_map.py            # write it
-    python scripts/coverage_map.py --check    # only say what is wrong; nothing in order is no output
+    python scripts/coverage_map.py --check    # only print faults; no output if there are no faults
 
-`docs/coverage.toml` lists what the documents have, row by row. A docstring in `rbd_jax` or in `tests` covers a row when it cites
-one of its numbers, as prose does: "the mass matrix (book table 6.2)", "eqs. 1.28 and 1.29", "§9.7", "algorithms 5 and 6", and
-"(8.46)" for an equation. The document is the one named last before it in the docstring, else the one that the docstring around
-it names first, that of the class or of the module. Sections are covered only where a row consists of one, chapters never.
+`docs/coverage.toml` lists the contents of the documents, row by row. A docstring in `rbd_jax` or in `tests`
+covers a row when it cites one of its numbers in prose: "the mass matrix (book table 6.2)", "eqs. 1.28 and
+1.29", "§9.7", "algorithms 5 and 6", and "(8.46)" for an equation. A citation refers to the document named last
+before it in the docstring. If no document precedes it, it refers to the first document named by the enclosing
+docstring of the class or module. Sections are covered only if a row consists of one section; chapters are never
+covered.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 NUMBER = r"(?:\d+|A)(?:\.\d+){0,2}[a-d]?\b"
 BETWEEN = r"(?:,? (?:and|to) |, |-|–)"
-#: What a number is of, and how it is written in front of it.
+#: Kinds of numbers, and the marks in front of them.
 MARKS = {
     "eq.": r"\b[Ee]qs?\. ",
     "table": r"\b[Tt]ables? ",
@@ -36,7 +38,7 @@ MARKS = {
     "ch.": r"\b[Cc]h(?:apters?|s?\.) ",
     "app.": r"\b[Aa]pp(?:endix|\.) ",
 }
-#: Equations may be in brackets, each by itself.
+#: Each equation may be in parentheses.
 ONE = {kind: rf"(?:\({NUMBER}\)|{NUMBER})" if kind == "eq." else NUMBER for kind in MARKS}
 NEXT = {kind: rf"{BETWEEN}{'§?' if kind == '§' else ''}{one}" for kind, one in ONE.items()}
 MARKED = "|".join(
@@ -49,9 +51,9 @@ Item = tuple[str, str]
 
 @dataclass(frozen=True)
 class Place:
-    """A docstring: of a module (no name), a class or a function."""
+    """A docstring: of a module (empty name), a class or a function."""
 
-    path: Path  # from the root of the checkout
+    path: Path  # relative to the root of the checkout
     name: str
 
     @property
@@ -60,7 +62,7 @@ class Place:
 
     @property
     def is_test(self):
-        """A test, or a file of tests."""
+        """True for a test or a file of tests."""
         names = (self.path.name, self.name.rpartition(".")[2] or "test_")
         return all(name.startswith(("test_", "Test")) for name in names)
 
@@ -104,7 +106,7 @@ class Document:
 
 
 def expand(kind: str, numbers: str) -> Iterator[Item]:
-    """One item for each number of a list such as `2.93 to 2.97 and 2.99`."""
+    """Yields one item for each number of a list such as `2.93 to 2.97 and 2.99`."""
     last = ""
     for separator, number in re.findall(rf"({BETWEEN}|^)[§(]?({NUMBER})\)?", numbers):
         if separator.strip(" ,") in ("to", "-", "–"):
@@ -119,7 +121,7 @@ def expand(kind: str, numbers: str) -> Iterator[Item]:
 
 
 def cited(text: str, names: re.Pattern[str]) -> Iterator[tuple[str | None, Item]]:
-    """Of each number that a text cites what it is of, with the document named last before it."""
+    """Yields each number that a text cites with its kind and the document named last before it."""
     document = None
     for match in re.finditer(rf"{names.pattern}|{MARKED}|{BARE}", text):
         if match["bare"]:
@@ -134,7 +136,7 @@ def cited(text: str, names: re.Pattern[str]) -> Iterator[tuple[str | None, Item]
 
 
 def prose(docstring: str) -> str:
-    """A docstring on one line, without its examples."""
+    """Returns a docstring on one line, without its examples."""
     kept, example = [], False
     for line in docstring.splitlines():
         example = line.strip().startswith(">>>") or (example and bool(line.strip()))
@@ -143,7 +145,7 @@ def prose(docstring: str) -> str:
 
 
 def docstrings(root: Path, path: Path) -> Iterator[tuple[Place, list[str]]]:
-    """Each docstring of a file, with those around it, the nearest first."""
+    """Yields each docstring of a file with its enclosing docstrings, innermost first."""
 
     def inside(node, name, around):
         own = ast.get_docstring(node)
@@ -164,7 +166,7 @@ def docstrings(root: Path, path: Path) -> Iterator[tuple[Place, list[str]]]:
 
 
 class Map:
-    """The rows of the documents with what covers them, and what is wrong with either: `faults`."""
+    """The rows of the documents with the docstrings that cover them, and faults of either in `faults`."""
 
     def __init__(self, root: Path):
         self.faults: list[str] = []
@@ -196,7 +198,7 @@ class Map:
         return document
 
     def _index(self, document):
-        """Every number of the document is in one row, and a row has no others."""
+        """Checks that every number of the document is in exactly one row, and that rows contain no other numbers."""
         numbered = {item for chapter in document.chapters for item in chapter.numbered}
         for chapter in document.chapters:
             for row in chapter.rows:
@@ -237,7 +239,7 @@ class Map:
 
     @staticmethod
     def _exists(document, kind, number):
-        """Sections and chapters may be cited although no row consists of them."""
+        """Returns whether a citation exists; sections and chapters may be cited even if no row consists of them."""
         if kind in ("ch.", "app."):
             return any(chapter.number == number for chapter in document.chapters)
         chapter, _, section = number.partition(".")
@@ -256,7 +258,7 @@ class Map:
             self.faults.append(f"{row} ({row.what}): has function and test, and still a reason: {row.reason}")
 
     def page(self):
-        """docs/coverage.md."""
+        """Returns the text of docs/coverage.md."""
         lines = [HEAD]
         for document in self.documents:
             rows = [row for chapter in document.chapters for row in chapter.rows]
@@ -282,7 +284,11 @@ class Map:
 
 
 def items_of(text: str) -> list[Item]:
-    """The numbers in a field of docs/coverage.toml, which holds nothing else."""
+    """Returns the numbers in a field of docs/coverage.toml.
+
+    Raises:
+      ValueError: The field has other text.
+    """
     nothing = re.compile(r"(?!)")
     rest = re.sub(MARKED, "", text).strip(" ,;")
     if rest:
@@ -291,7 +297,7 @@ def items_of(text: str) -> list[Item]:
 
 
 def shown(places: list[Place]) -> list[str]:
-    """Links to functions and classes, and to the files of which none of these cites by itself."""
+    """Returns links to functions and classes, and to files in which no function or class has a citation."""
     named = {place.path for place in places if place.name}
     return list(dict.fromkeys(place.link for place in places if place.name or place.path not in named))
 
@@ -307,7 +313,7 @@ the page is out of date.
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        description="What of the source documents is in the library, and where it is tested."
+        description="Lists the implemented and tested parts of the source documents."
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing, and fail where something is wrong"

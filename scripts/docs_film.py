@@ -1,6 +1,6 @@
-"""Write docs/films/quadruped.html, which plays on the start page of the documentation: scripts/docs.sh does so first.
+"""Writes docs/films/quadruped.html, the film on the start page of the documentation. scripts/docs.sh runs this first.
 
-Three quadrupeds are dropped on a floor from poses of their own, and their servos take them back to standing.
+Three quadrupeds are dropped on a floor from different poses, and their servos return them to standing.
 """
 
 from pathlib import Path

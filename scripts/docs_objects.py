@@ -1,7 +1,7 @@
-"""An extension of griffe, which reads the sources for the reference: what docstrings mean where Markdown reads them otherwise.
+"""An extension of griffe, which reads the sources for the reference: converts docstrings to Markdown.
 
-Examples (`>>>`) become blocks of code, and names in backticks that are public become links. Classes that take their fields as
-arguments, as Equinox modules do, show them in their signature.
+Examples (`>>>`) become code blocks, and public names in backticks become links. Sections such as `Args:` become lists.
+Classes that take their fields as arguments, such as Equinox modules, have them in their signature.
 """
 
 import functools
@@ -26,7 +26,7 @@ def entries() -> dict[str, public_names.Name]:
 
 @functools.cache
 def homes() -> dict[str, str]:
-    """Of each path under which something public can be named what its entry is called."""
+    """Returns the name of the entry for each path of a public name."""
     found = {}
     for module in public_names.packages().values():
         for group in public_names.contents(module)[1]:
@@ -37,20 +37,25 @@ def homes() -> dict[str, str]:
 
 
 def called(name: public_names.Name) -> str:
-    """What an entry is called: by its path, but for what has the name of its module, which griffe would take for that."""
+    """Returns the name of an entry: its path, except for objects named like their module, which griffe would confuse."""
     module = getattr(name.thing, "__module__", None) or ""
     same = module.startswith("rbd_jax.") and module.rpartition(".")[2] == name.name
     return f"{module}.{name.name}" if same else name.path
 
 
 def linked(path: str, text: str) -> str:
-    """`text` as a link to the entry of `path`, if there is one."""
+    """Returns `text` as a link to the entry of `path`, if it exists."""
     to = homes().get(path)
     return f"[{text}][{to}]" if to else text
 
 
 def as_markdown(text: str, own: str = "") -> str:
-    """The text of a docstring as Markdown. `own`: the name of what it belongs to, which is not linked."""
+    """Returns the text of a docstring as Markdown.
+
+    Args:
+      text: The docstring.
+      own: Name of the documented object, which is not linked.
+    """
     paths = homes()
     by_name = {}
     for path, home in paths.items():
@@ -63,7 +68,7 @@ def as_markdown(text: str, own: str = "") -> str:
         return f"[`{name}`][{home}]" if home and name.rpartition(".")[2] != own else match[0]
 
     lines, example, in_code = [], False, False
-    for line in text.split("\n"):
+    for line in with_lists(text).split("\n"):
         if line.lstrip().startswith("```"):
             in_code = not in_code
         if not in_code and not example and line.lstrip().startswith(">>>"):
@@ -77,8 +82,36 @@ def as_markdown(text: str, own: str = "") -> str:
     return "\n".join(lines + ["```"] * example)
 
 
+#: Sections of docstrings, and their headings.
+SECTIONS = {"Args:": "Arguments", "Returns:": "Returns", "Raises:": "Raises"}
+
+
+def with_lists(text: str) -> str:
+    """Returns a docstring with its sections as bold headings and lists of Markdown."""
+    lines, title, inner = [], None, ""
+    for line in text.split("\n"):
+        if line in SECTIONS:
+            title, inner = SECTIONS[line], ""
+            lines += [*[""] * bool(lines and lines[-1]), f"**{title}**", ""]
+            continue
+        if title and line.strip() and not line.startswith("  "):
+            title = None
+            lines += [""] * bool(lines and lines[-1])
+        if not title or not line.strip():
+            lines.append(line)
+            continue
+        entry = None if line.startswith("   ") else re.match(r"  ([\w.*, ]+?): (.*)", line)
+        if entry and title != "Returns":
+            names = ", ".join(f"`{name.strip()}`" for name in entry[1].split(","))
+            lines.append(f"- {names}: {entry[2]}")
+            inner = "  "
+        else:
+            lines.append(inner + line.strip())
+    return "\n".join(lines)
+
+
 class Docstrings(griffe.Extension):
-    """Changes what griffe has read of our sources."""
+    """Modifies the objects that griffe has read from the sources."""
 
     def on_object(self, *, obj, **kwargs):
         if obj.docstring and not obj.is_module:
@@ -111,7 +144,7 @@ class Docstrings(griffe.Extension):
 
 
 def annotation_of(thing: type, field: str) -> str | None:
-    """How the annotation of a field is written, in the class that has it."""
+    """Returns the annotation of a field as written in the class that defines it, or None."""
     for base in thing.__mro__:
         annotation = vars(base).get("__annotations__", {}).get(field)
         if annotation is not None:

@@ -1,13 +1,14 @@
-"""A hook of MkDocs: the pages of the documentation site that are made of something else than a file in docs/.
+"""A hook of MkDocs: generates the pages of the documentation site that are not files in docs/.
 
-- the reference, a page for each public package (of `rbd_jax` itself a page for each heading of its table of contents), with an
-  entry for each public name;
-- the notebooks, with the outputs that are stored in them;
+- the reference: a page for each public package (for `rbd_jax` a page for each heading of its table of
+  contents), with an
+entry for each public name;
+- the notebooks, with their stored outputs;
 - `benchmarks/README.md`, `CHANGELOG.md`, `CONTRIBUTING.md`;
 - the sources that pages cite.
 
-Links in all of them are written for readers of the checkout, from file to file. Here they become links from page to page, and
-names like `rbd.rollout` become links to the entries.
+Links in all of them are written for readers of the checkout, from file to file. This hook turns them into links
+from page to page, and names like `rbd.rollout` into links to the entries.
 """
 
 import base64
@@ -41,7 +42,7 @@ PAGES = {
     "SECURITY.md": "security.md",
 }
 
-#: Languages of the sources that pages cite, by ending.
+#: Languages of the sources that pages cite, by file extension.
 LANGUAGES = {".py": "python", ".sh": "bash", ".toml": "toml", ".xml": "xml", ".urdf": "xml", ".yml": "yaml"}
 
 FENCE = re.compile(r"^ *(`{3,}|~{3,})")
@@ -50,12 +51,12 @@ NAME = re.compile(r"(?<!\[)`rbd\.([\w.]*\w)(\([^`]*\))?`(?!\])")
 
 log = logging.getLogger("mkdocs.plugins.docs_pages")
 
-#: Where each page comes from, as a path in the checkout.
+#: Source of each page, as a path in the checkout.
 origins: dict[str, str] = {}
 
 
 def on_config(config):
-    """What is made is put into the navigation under headings of its own."""
+    """Adds the generated pages to the navigation under separate headings."""
     notebooks = [{title_of(path): page_of(path)} for path in notebook_files()]
     decisions = [f"decisions/{path.name}" for path in sorted((ROOT / "docs/decisions").glob("0*.md"))]
     made = {"reference": reference_navigation(), "notebooks": notebooks, "decisions": decisions}
@@ -74,7 +75,7 @@ def on_config(config):
 
 
 def is_made(item) -> bool:
-    """Whether an entry of the navigation, such as `<reference>`, stands for pages that are made."""
+    """Returns whether an entry of the navigation, such as `<reference>`, stands for generated pages."""
     return isinstance(item, str) and item.startswith("<")
 
 
@@ -115,7 +116,7 @@ def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
     if uri.startswith(
         ("source/", "decisions/", "changelog", "notebooks/")
-    ):  # as they were written: names may have changed since
+    ):  # leave these pages unchanged: names may have changed since they were written
         return outside_code(markdown, lambda text: with_links(text, uri))
     return outside_code(markdown, lambda text: with_names(with_links(text, uri), uri))
 
@@ -124,12 +125,12 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def places() -> dict[str, str]:
-    """The page of each file of the checkout that has one."""
+    """Returns the page of each file of the checkout that has one."""
     return {origin: page for page, origin in origins.items()} | PAGES
 
 
 def in_checkout(origin: str, target: str) -> str | None:
-    """What a link in the file `origin` leads to, from the root of the checkout; None where it leads elsewhere."""
+    """Returns the target of a link in the file `origin`, relative to the root of the checkout; None for external links."""
     target = target.partition("#")[0]
     if not target or re.match(r"[a-z]+:|/", target):
         return None
@@ -137,7 +138,7 @@ def in_checkout(origin: str, target: str) -> str | None:
 
 
 def with_links(text: str, page: str) -> str:
-    """Links from file to file of the checkout as links from page to page."""
+    """Replaces links between files of the checkout by links between pages."""
     there = places()
 
     def link(match):
@@ -160,7 +161,7 @@ def links_of(text: str) -> list[tuple[str, str, str]]:
 
 
 def outside_code(text: str, change) -> str:
-    """The text with what is outside of fences changed, line by line."""
+    """Applies `change` to each line outside code fences."""
     lines, fence = [], None
     for line in text.split("\n"):
         opening = FENCE.match(line)
@@ -179,7 +180,7 @@ def outside_code(text: str, change) -> str:
 
 
 def with_names(text: str, page: str) -> str:
-    """Names such as `rbd.rollout` as links to their entries. What there is not is told."""
+    """Turns names such as `rbd.rollout` into links to their entries. Logs a warning for unknown names."""
 
     def link(match):
         thing = public_names.rbd_jax
@@ -228,7 +229,7 @@ def is_of_packages(group) -> bool:
 
 
 def reference_pages() -> dict[str, str]:
-    """The pages of the reference."""
+    """Returns the pages of the reference."""
     pages = {}
     for package, module in public_names.packages().items():
         before, groups = public_names.contents(module)
@@ -271,7 +272,7 @@ def table(group) -> list[str]:
     rows = ["| | |", "|---|---|"]
     for name in group.names:
         if inspect.ismodule(name.thing):
-            # From a page of the reference to another one beside it.
+            # A link from one page of the reference to another page in the same folder.
             first = f"[`{name.name}`]({posixpath.basename(package_page(name.thing.__name__))})"
         else:
             first = linked(name.path, f"`{name.name}`")
@@ -284,7 +285,7 @@ def cell(text: str) -> str:
 
 
 def entries_of(group, level: int) -> list[str]:
-    """The entries of those names of a group that are told of here."""
+    """Returns the entries for those names of a group that are documented on this page."""
     lines = []
     for name in group.names:
         if name.path in entries():
@@ -313,7 +314,7 @@ def title_of(notebook: str) -> str:
 
 
 def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
-    """A notebook as Markdown, and its pictures by their names."""
+    """Returns a notebook as Markdown, and its pictures by name."""
     lines, pictures = [], {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
@@ -350,7 +351,7 @@ def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
 
 
 def with_formulas(text: str) -> str:
-    """What is between dollars as MathML."""
+    """Converts formulas between dollar signs to MathML."""
     text = re.sub(r"\$\$(.+?)\$\$", lambda found: convert(found[1], display="block"), text, flags=re.DOTALL)
     return re.sub(r"(?<![\\`$])\$([^$\n]+)\$", lambda found: convert(found[1]), text)
 

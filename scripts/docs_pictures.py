@@ -21,7 +21,7 @@ def arrow(x0, y0, x1, y1, color=INK, width=2.5, dashed=False):
 
 
 def turn(x, y, radius, color=INK, label=""):
-    """A turn about the axis that comes out of the page."""
+    """Returns a circular arrow for a rotation about the axis that points out of the page."""
     a, b = x + radius, y
     return (
         f'<path d="M {a} {b} A {radius} {radius} 0 1 0 {x} {y + radius}" fill="none" stroke="{color}" stroke-width="2.5" '
@@ -30,7 +30,7 @@ def turn(x, y, radius, color=INK, label=""):
 
 
 def axes(x, y, length, name, tilt=(1.0, 0.0)):
-    """Two axes of a frame in the page, and its name."""
+    """Returns two axes of a frame in the page, and its name."""
     c, s = tilt
     return "".join(
         (

@@ -1,10 +1,11 @@
-"""Makes the example logs anew: an arm that holds something its model does not know, and whose joints rub.
+"""Generates the example logs: an arm with a payload and with joint friction that its model does not have.
 
     python scripts/example_logs.py [FOLDER]
 
-The robot is `arm7` with a payload of 1.8 kg in its hand, and with friction in each joint. Its controller, which knows nothing
-of either, moves it along two motions that `rbd.identify.excitation` designs; encoders and torque sensors have noise. What is in
-the logs is what a real arm has: times, positions, torques. The truth is `TRUTH` below and `robot()`.
+The robot is `arm7` with a payload of 1.8 kg in its hand, and with friction in each joint. Its controller has
+neither in its model. It tracks two motions that `rbd.identify.excitation` designs; encoders and torque sensors
+have noise. The logs contain the signals of a real arm: times, positions, torques. The true parameters are
+`TRUTH` below and `robot()`.
 """
 
 import sys
@@ -19,7 +20,7 @@ import rbd_jax as rbd
 
 
 FOLDER = Path(__file__).resolve().parent.parent / "rbd_jax" / "identify" / "examples"
-#: The payload: mass in kg, radius of the ball that it is, where it is in the frame of the hand.
+#: The payload: mass in kg, radius of its sphere, and position in the frame of the hand.
 PAYLOAD = 1.8, 0.05, (0.03, 0.0, 0.12)
 #: Viscous damping (N m s/rad) and Coulomb friction (N m) of the seven joints.
 DAMPING = (1.6, 1.9, 1.3, 1.2, 0.4, 0.35, 0.25)
@@ -31,7 +32,7 @@ SECONDS, RATE, SUBSTEPS = 12.0, 100, 10
 
 
 def robot(model: rbd.Model) -> rbd.Model:
-    """What the model does not know: the payload, and friction."""
+    """Returns the true robot: the model with the payload and friction added."""
     mass, radius, place = PAYLOAD
     hand = model.body_names.index("hand")
     parameters = model.inertias.parameters.at[hand].add(rbd.Inertia.sphere(mass, radius, place).parameters)
@@ -44,7 +45,7 @@ def robot(model: rbd.Model) -> rbd.Model:
 
 
 def noisy(values, size, random) -> np.ndarray:
-    """Values with white noise of this size, in single precision."""
+    """Returns values with white noise of this size, in single precision."""
     return (np.asarray(values) + random.normal(size=values.shape) * np.asarray(size)).astype(np.float32)
 
 

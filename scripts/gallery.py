@@ -1,6 +1,6 @@
-"""Runs the programs of examples/ and makes their gallery of what they write: `python scripts/gallery.py [NAME ...]`.
+"""Runs the programs of examples/ and makes a gallery of their output: `python scripts/gallery.py [NAME ...]`.
 
-Each is shown by four moments of its film.
+The gallery shows four frames of each film.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "images" / "examples"
 
-#: Of each film so many pictures are shown, and each is so large.
+#: Number of frames per film, and their size in pixels.
 MOMENTS, SIZE = 4, (240, 180)
 
 
 def strip_of(film: Path) -> Image.Image:
-    """Some pictures of a film, side by side."""
+    """Returns some frames of a film, side by side."""
     frames, strip = Image.open(film), Image.new("RGB", (MOMENTS * SIZE[0], SIZE[1]))
     count = getattr(frames, "n_frames", 1)
     for place, number in enumerate(np.linspace(0, count - 1, MOMENTS).astype(int).tolist()):

@@ -1,9 +1,9 @@
-"""The picture at the top of the README: a quadruped that trots, on servos that are told no more than when to lift which leg.
+"""Draws the picture at the top of the README: a trotting quadruped with open-loop servo commands.
 
     python scripts/moving_robot.py [--out docs/images/quadruped.gif]
 
-Diagonal legs move together, in half a turn from the others. A servo of a thigh swings, and one of a calf bends while the foot is
-to be in the air; what holds it up are the contacts.
+Diagonal legs move together, half a cycle apart from the other pair. The thigh servos swing, and the calf servos
+bend while the foot is in the air. Only the contacts support the robot.
 """
 
 import argparse
@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import rbd_jax as rbd
 
 
-#: Steps of each leg in a second, how far thighs swing and calves bend (rad), and in what time they begin to (s).
+#: Steps of each leg per second, swing of thighs and bend of calves (rad), and ramp-up time (s).
 RATE, SWING, BEND, BEGIN = 2.5, 0.2, 0.8, 0.5
 
-#: In which part of a turn each leg is.
+#: Phase of each leg, in cycles.
 LEGS = {"FL": 0.0, "FR": 0.5, "RL": 0.5, "RR": 0.0}
 
 
 def trot(t, state):
-    """The angles that the servos are told, from those of standing."""
+    """Returns the commanded servo angles, relative to standing."""
     angles, grown = [], jnp.minimum(t / BEGIN, 1)
     for part in LEGS.values():
         turn = 2 * jnp.pi * (RATE * t + part)

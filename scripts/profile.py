@@ -1,8 +1,8 @@
-"""The algorithms of one robot: time a sample, compile time, instructions and memory, so that a regression is seen.
+"""Profiles the algorithms on one robot: time per sample, compile time, instructions and memory, to detect regressions.
 
     python scripts/profile.py [ROBOT_OR_FILE] [--batch 1024] [--against FILE] [--save FILE]
 
-`--save` keeps the figures, `--against` sets the present ones beside kept ones. Instruction counts are the same every time;
+`--save` stores the figures, and `--against` compares with stored ones. Instruction counts are reproducible;
 times are not.
 """
 
@@ -22,7 +22,7 @@ import rbd_jax as rbd
 
 
 def algorithms(model):
-    """Functions of `(q, v, tau)`."""
+    """Returns functions of `(q, v, tau)` by name."""
     gradient = jax.grad(lambda *x: jnp.sum(rbd.forward_dynamics(*x)), argnums=(0, 1, 2, 3))
     return {
         "forward kinematics": lambda q, v, tau: rbd.forward_kinematics(model, q),
@@ -40,7 +40,7 @@ def algorithms(model):
 
 
 def instructions(compiled) -> int:
-    """The instructions of a compiled function, those inside loops and fusions included."""
+    """Returns the number of instructions of a compiled function, including those inside loops and fusions."""
     return compiled.as_text().count(" = ")
 
 

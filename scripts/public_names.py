@@ -1,8 +1,9 @@
-"""What is public: the packages, the names that each lists, and the place where each thing is told of.
+"""Lists the public packages, the names that each exports, and the package that documents each object.
 
-The names are those of the `__all__` of `rbd_jax`, of its packages, and of the modules that one of these lists, such as
-`rbd_jax.lie.quaternion`. A thing that several list (`rbd_jax.Weld` of loops and of constraints, say) has its entry with the
-first of them, in the order of `packages`. The documentation site is made of this, and tests/examples.py asks each for an example.
+The names are those of the `__all__` of `rbd_jax`, of its packages, and of the modules that these list, such as
+`rbd_jax.lie.quaternion`. If several packages list an object (for example `rbd_jax.Weld` of loops and of
+constraints), its entry is in the first of them, in the order of `packages`. The documentation site uses this
+list, and tests/examples.py requires an example of each object.
 """
 
 import ast
@@ -18,14 +19,14 @@ from typing import NamedTuple
 import rbd_jax
 
 
-#: The packages as a reader meets them; those that are not named come after, by their names.
+#: The packages in reading order; other packages follow in alphabetical order.
 ORDER = (
     "joints constraints loops forces forces.actuators shapes sensors contact contact.solvers model files robots dynamics "
     "simulate parallel identify control control.problems tasks learn view plot spatial spatial.planar lie lie.quaternion "
     "body interop interop.mujoco interop.pinocchio cli"
 ).split()
 
-#: A line of a table of contents, or the heading above some of them.
+#: A line of a table of contents, or the heading above such lines.
 LINE = re.compile(r"^- `(\w+)`: (.*)$")
 HEADING = re.compile(r"^(\S.*):$")
 
@@ -35,7 +36,7 @@ class Name(NamedTuple):
 
     package: str
     name: str
-    #: What the package's table of contents says of it.
+    #: Its description in the package's table of contents.
     summary: str
     thing: object
 
@@ -52,7 +53,7 @@ class Group(NamedTuple):
 
 
 def listed(module: ModuleType) -> list[str]:
-    """The `__all__` of a package, or what a public module has of its own, in its order."""
+    """Returns the `__all__` of a package, or the names that a public module defines, in its order."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     own = lambda thing: getattr(thing, "__module__", None) == module.__name__
@@ -60,7 +61,7 @@ def listed(module: ModuleType) -> list[str]:
 
 
 def packages() -> dict[str, ModuleType]:
-    """The public packages and modules by their names, `rbd_jax` first."""
+    """Returns the public packages and modules by name, `rbd_jax` first."""
     root = Path(rbd_jax.__file__).parent
     found = {rbd_jax.__name__: rbd_jax}
 
@@ -90,7 +91,7 @@ def packages() -> dict[str, ModuleType]:
 
 
 def contents(module: ModuleType) -> tuple[str, list[Group]]:
-    """What the docstring of a package says before its table of contents, and the table: its names under their headings."""
+    """Returns the text of a package's docstring before its table of contents, and the names of the table by heading."""
     names = listed(module)
     before, groups, last, told = [], [], "", set()
     for line in (inspect.getdoc(module) or "").splitlines():
@@ -115,7 +116,7 @@ def contents(module: ModuleType) -> tuple[str, list[Group]]:
 
 
 def docstring_of(package: str, name: str) -> str:
-    """What is written of a thing itself, and not of what it inherits from: its docstring, or the text below its assignment."""
+    """Returns the docstring of an object itself, excluding inherited ones, or the text below its assignment."""
     thing = getattr(importlib.import_module(package), name)
     of_ours = getattr(thing, "__module__", None) or ""
     if of_ours.startswith("rbd_jax") and getattr(thing, "__name__", None) == name:
@@ -139,7 +140,10 @@ def docstring_of(package: str, name: str) -> str:
 
 
 def statements(body: list[ast.stmt]) -> list[ast.stmt | None]:
-    """Those of a module, with those in its `if`s, what runs before what type checkers see; None where a block ends."""
+    """Returns the statements of a module, including those in `if`s, with None at the end of each block.
+
+    In an `if`, the branch that runs comes before the branch for type checkers.
+    """
     found = []
     for node in body:
         found += [*statements(node.orelse), *statements(node.body)] if isinstance(node, ast.If) else [node]
@@ -147,15 +151,15 @@ def statements(body: list[ast.stmt]) -> list[ast.stmt | None]:
 
 
 def summary_of(thing: object) -> str:
-    """The first sentence of a docstring."""
+    """Returns the first sentence of a docstring."""
     text = inspect.getdoc(thing) or ""
     return re.split(r"(?<=[.:])\s", text.split("\n\n")[0].replace("\n", " "))[0].rstrip(".:")
 
 
 def entries() -> dict[str, Name]:
-    """Each public thing once, by its path: where it is told of. Packages are not among them.
+    """Returns the entry of each public object by its path, each object once. Packages are excluded.
 
-    Constants that are the same object, small tuples for example, are things of their own.
+    Constants that are the same object, such as small tuples, have separate entries.
     """
     found, seen = {}, {}
     for module in packages().values():
@@ -172,7 +176,7 @@ def entries() -> dict[str, Name]:
 
 
 def home(name: Name, among: dict[str, Name]) -> str:
-    """The path under which a thing is told of."""
+    """Returns the path of the entry that documents an object."""
     if name.path in among:
         return name.path
     return next(path for path, other in among.items() if other.thing is name.thing)

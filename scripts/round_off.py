@@ -1,10 +1,11 @@
-"""What rounding does to rigid-body dynamics, in single and in double precision (book §10.1 and §10.2).
+"""Effects of rounding on rigid-body dynamics, in single and in double precision (book §10.1 and §10.2).
 
     python scripts/round_off.py [--figure docs/images/round_off.png]
 
-Three experiments: one body seen from far away (fig. 10.2), an arm whose base is far from the world's origin, and chains of
-more and more links, which are ever more sensitive (fig. 10.3). Exact results are worked out in extended precision, from the
-same rounded inputs: what is shown is the error of the algorithms alone. `docs/accuracy.md` says what follows.
+Three experiments: one body in coordinates with a distant origin (fig. 10.2), an arm whose base is far from the
+world's origin, and increasingly long chains, which are increasingly sensitive (fig. 10.3). Exact results are
+computed in extended precision from the same rounded inputs, so the figures show only the error of the
+algorithms. `docs/accuracy.md` has the conclusions.
 """
 
 import argparse
@@ -27,10 +28,11 @@ PRECISIONS = (np.float32, np.float64)
 
 
 def far_body_error(distance: float, dtype, directions: int = 64) -> float:
-    """The error of the acceleration of a unit body, in coordinates with the body at a distance; a mean over directions.
+    """Returns the acceleration error of a unit body at a distance from the origin of coordinates; a mean over directions.
 
-    Unit mass and unit inertia about the centre C, `v_C = [1 0 0]`, `f_C = [1 -1 1]`. What was computed about O is moved to C
-    exactly, and compared with `a_C = [1 -1 1]`. Infinite where the inertia is singular, the body's own lost to rounding.
+    Unit mass and unit inertia about the center C, `v_C = [1 0 0]`, `f_C = [1 -1 1]`. The result computed about
+    O is transformed to C exactly, and compared with `a_C = [1 -1 1]`. Infinite if the inertia is singular, that
+    is, if rounding cancels the body's own inertia.
     """
     errors = []
     for angle in np.linspace(0.05, 2 * np.pi, directions):
@@ -55,7 +57,7 @@ def far_body_error(distance: float, dtype, directions: int = 64) -> float:
 
 
 def absolute_mass_matrix(model: rbd.Model, q):
-    """`Σ Jᵀ I J` with everything about the world's origin: what this library does not do."""
+    """Returns `Σ Jᵀ I J` with all quantities about the world's origin, which this library avoids."""
     frames = rbd.forward_kinematics(model, q)
     inertias = model.inertias.placed(frames)
     jacobians = jnp.stack(
@@ -74,7 +76,7 @@ def _origins(model, frames):
 
 
 def far_arm_errors(distance: float, samples: int = 8) -> dict[str, float]:
-    """Relative errors of an arm's mass matrix and accelerations in float32, its base at a distance from the origin."""
+    """Returns relative errors of an arm's mass matrix and accelerations in float32, with its base far from the origin."""
     base = rbd.load("arm7")
     builder_of = lambda dtype: _moved(rbd.astype(base, dtype), distance)
     model, exact = builder_of(jnp.float32), builder_of(jnp.float64)
@@ -108,7 +110,7 @@ def _moved(model: rbd.Model, distance: float) -> rbd.Model:
 
 
 def chain(links: int, dtype) -> rbd.Model:
-    """Unit rods that turn about z (fig. 10.3)."""
+    """Returns a chain of unit rods that turn about z (fig. 10.3)."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name=f"chain of {links}")
     rod = rbd.Inertia.from_mass_com(1.0, (0.5, 0.0, 0.0), np.diag([0.01, 1 / 12, 1 / 12]))
     parent, placement = "world", rbd.Transform.identity()
@@ -119,7 +121,7 @@ def chain(links: int, dtype) -> rbd.Model:
 
 
 def exact_mass_matrix(q: np.ndarray) -> np.ndarray:
-    """That of a chain, in extended precision: `Σ (J_Cᵀ J_C + 1/12)` over the links."""
+    """Returns the mass matrix of a chain in extended precision: `Σ (J_Cᵀ J_C + 1/12)` over the links."""
     angles = np.cumsum(q.astype(np.longdouble))
     steps = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     joints = np.concatenate([np.zeros((1, 2), np.longdouble), np.cumsum(steps, axis=0)])
@@ -133,7 +135,7 @@ def exact_mass_matrix(q: np.ndarray) -> np.ndarray:
 
 
 def exact_solution(matrix: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """`H⁻¹ τ` in extended precision, by elimination."""
+    """Returns `H⁻¹ τ` in extended precision, by elimination."""
     a, x, n = matrix.copy(), rhs.astype(np.longdouble).copy(), len(rhs)
     for k in range(n):
         for i in range(k + 1, n):
@@ -146,11 +148,11 @@ def exact_solution(matrix: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 
 def condition_number(matrix: np.ndarray) -> float:
-    """Largest over smallest eigenvalue: by how much a relative error of the forces can grow on the way to the accelerations."""
+    """Returns the ratio of largest to smallest eigenvalue: the largest growth of relative errors from force to acceleration."""
     return float(np.linalg.cond(np.asarray(matrix, np.float64)))
 
 
-#: Forward dynamics by what the algorithms are called in the book.
+#: Forward dynamics algorithms, by their names in the book.
 ALGORITHMS = {
     "articulated bodies": lambda model, q, tau: rbd.forward_dynamics(model, q, jnp.zeros_like(q), tau),
     "mass matrix, factored": lambda model, q, tau: jax.scipy.linalg.cho_solve(
@@ -160,12 +162,12 @@ ALGORITHMS = {
 
 
 def chain_errors(links: int, dtype, samples: int = 32, bend: float = np.deg2rad(75.0)) -> dict[str, float]:
-    """The relative error of the accelerations of a zigzag chain by each algorithm, in the median over forces; and cond(H)."""
+    """Returns median relative errors of the accelerations of a zigzag chain over forces, by algorithm, and cond(H)."""
     model = chain(links, dtype)
     random = np.random.default_rng(0)
     q = (bend * np.where(np.arange(links) % 2, 1, -1)).astype(dtype)
     matrix = exact_mass_matrix(q)
-    # Forces for accelerations of the order of one, as somebody would command them.
+    # Forces for accelerations of the order of one, as a controller would command them.
     wanted = random.normal(size=(samples, links))
     tau = np.stack([(matrix @ a).astype(dtype) for a in wanted])
     exact = np.stack([exact_solution(matrix, x) for x in tau])
@@ -230,7 +232,7 @@ def main() -> None:
 
 
 def draw(path: Path, bodies, arms, chains) -> None:
-    """The three experiments side by side."""
+    """Plots the three experiments side by side."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,7 +1,8 @@
-"""A pytest plugin that counts what tests compile, and fails everyday tests that compile many single operations.
+"""A pytest plugin that counts compilations of tests, and fails everyday tests that compile many single operations.
 
-JAX compiles an operation on arrays outside `jax.jit` for each new shape: 10 to 20 ms for a product of two vectors. Expected
-values belong in NumPy, and what is tested in one `jax.jit`. `--compilations` prints where single operations come from.
+JAX compiles an operation on arrays outside `jax.jit` for each new shape: 10 to 20 ms for a product of two
+vectors. Compute expected values with NumPy, and the tested function in one `jax.jit`. `--compilations` prints
+the lines that single operations come from.
 """
 
 import sys
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _PROJECT = str(ROOT / "rbd_jax"), str(ROOT / "tests")
 _EVENT = "/jax/core/compile/backend_compile_duration"
 
-#: Parts of JAX whose functions compile themselves when they are called with arrays.
+#: Parts of JAX whose functions compile when they are called with arrays.
 _OPERATIONS = tuple(
     str(Path(jax.__file__).parent / "_src" / part)
     for part in (
@@ -50,7 +51,7 @@ class Compilations:
     def _listen(self, event: str, duration: float, **_):
         if event != _EVENT:
             return
-        # The stack from the compiler outwards: JAX's frames, then the caller's.
+        # The stack from the compiler outward: JAX's frames, then the caller's.
         frame, is_operation = sys._getframe(1), False
         while frame is not None:
             name = frame.f_code.co_filename
@@ -96,7 +97,7 @@ def _single_operations(request):
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
     output = getattr(session.config, "workeroutput", None)
-    if output is not None:  # of a process of pytest-xdist
+    if output is not None:  # a process of pytest-xdist
         output["compilations"] = counted.programs, counted.operations, counted.tests, dict(counted.lines)
 
 

@@ -1,4 +1,4 @@
-"""What every test runs under: a compiler in a hurry, 64-bit floats, no implicit promotion, shapes checked at each call."""
+"""Setup of all tests: fast compilation, 64-bit floats, no implicit promotion, shape checks at each call."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from quickly import QUICKLY
 
 
-# XLA reads this once, before the first array; the processes that tests start inherit it.
+# XLA reads this once, before the first array; subprocesses of tests inherit it.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
 import jax
@@ -23,15 +23,15 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# The hook rewrites modules as they are imported, so it comes before the first import of the library. It stays
-# installed: modules that are only imported later are checked too. The library comes before any array is made, since
-# its import sets flags that XLA reads once.
+# The hook rewrites modules at import, so it comes before the first import of the library. It stays installed to
+# check modules imported later, too. The library is imported before any array is created because its import sets
+# flags that XLA reads once.
 install_import_hook("rbd_jax", "beartype.beartype")
 
 import rbd_jax  # noqa: F401
 
 
-# Tracing makes millions of small objects, few of them in cycles.
+# Tracing creates millions of small objects, few of them in cycles.
 gc.freeze()
 gc.set_threshold(100_000, 50, 50)
 
@@ -42,13 +42,13 @@ _CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 
 def pytest_configure(config):
-    """The cache of what XLA compiled: what one worker compiled, the others and their subprocesses load.
+    """Sets up the cache of XLA compilations, which all workers and their subprocesses share.
 
-    It is the folder that JAX_COMPILATION_CACHE_DIR names, which outlives the run (`scripts/test.sh` names one, but not
-    in CI), or else a fresh one. Either way it is asked with all that the compiler is given, its version included: what
-    comes from it is what would have been compiled.
+    The cache is the folder that JAX_COMPILATION_CACHE_DIR names, which outlives the run (`scripts/test.sh` sets
+    it, but not in CI), or else a temporary folder. Cache keys contain all inputs of the compiler and its
+    version, so cached results equal newly compiled ones.
     """
-    # The controller, or the only process, makes it; the workers inherit the controller's environment.
+    # The controller, or the only process, creates it; the workers inherit the controller's environment.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Failures(config))
         if not os.environ.get(_CACHE):
@@ -63,7 +63,7 @@ def pytest_configure(config):
 
 
 class _Failures:
-    """Names what failed as soon as it failed: of a run that is ended before its summary, dots would be all."""
+    """Prints each failure immediately, so that a run aborted before its summary still reports failures."""
 
     def __init__(self, config):
         self.config = config
@@ -79,7 +79,7 @@ class _Failures:
 
 @pytest.fixture
 def unchecked():
-    """As for users, whose types nobody checks but the function itself."""
+    """Disables the type checks of the tests; only the function itself checks its arguments, as for users."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -87,17 +87,17 @@ def unchecked():
 
 @pytest.fixture
 def key(request):
-    """A random key of the test's own: the same in every run and on every worker, another for another test."""
+    """Returns a random key specific to the test: the same in every run and on every worker."""
     return jax.random.key(zlib.crc32(request.node.nodeid.encode()))
 
 
-#: What a process may hold before its compiled functions are dropped: memory in bytes, and mappings, of which each compiled
-#: kernel takes some and Linux grants a process 65,530.
+#: Limits above which compiled functions are dropped: memory in bytes, and memory mappings. Each compiled kernel
+#: uses some mappings, and Linux allows a process 65,530.
 _MEMORY, _MAPPINGS = 3 << 30, 30_000
 
 
 def _is_crowded() -> bool:
-    """Whether compiled functions take much of what the system grants a process."""
+    """Returns whether compiled functions use a large part of the process limits."""
     maps, memory = Path("/proc/self/maps"), Path("/proc/self/statm")
     if not maps.exists():
         return True
@@ -107,7 +107,7 @@ def _is_crowded() -> bool:
 
 @pytest.fixture(autouse=True)
 def _room_within_a_module(request):
-    """A module of slow tests can compile more than a process may hold."""
+    """A module of slow tests can compile more than the limits of a process allow."""
     yield
     if request.node.get_closest_marker("slow") and _is_crowded():
         jax.clear_caches()
@@ -115,7 +115,7 @@ def _room_within_a_module(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def _room_for_the_next_module():
-    """Modules share what they compile, single operations most of all, as long as there is room for it."""
+    """Modules share compiled functions, mostly single operations, until the limits are reached."""
     yield
     if _is_crowded():
         jax.clear_caches()

@@ -1,4 +1,4 @@
-"""Processes that are killed: by themselves while they save something, or at any moment by somebody else."""
+"""Processes that are killed: by a signal of their own during a save, or externally at a random moment."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
-    """From now on this process ends at so many saves, "before" the new file has its name or "after"."""
+    """Ends this process at save number `save`, either "before" or "after" the new file is renamed."""
     rename, left = os.replace, [save]
 
     def replace(*names):
@@ -25,7 +25,7 @@ def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
 
 
 def undisturbed(words: list[str], env: dict[str, str]) -> float:
-    """Run a command; how long that takes, s."""
+    """Runs a command and returns its duration, s."""
     before = time.monotonic()
     subprocess.run(words, env=env, check=True)
     return time.monotonic() - before
@@ -34,9 +34,17 @@ def undisturbed(words: list[str], env: dict[str, str]) -> float:
 def killed_at_moments(
     words: list[str], env: dict[str, str], whole: float, result: Path, kills: int
 ) -> np.ndarray:
-    """Run a command with --resume until its result is there, killed up to so many times at moments that nobody chose.
+    """Runs a command with --resume until it has a result, killing it up to `kills` times at random moments.
 
-    - `whole`: how long it takes undisturbed. **Returns** the moments, for messages.
+    Args:
+      words: The command.
+      env: Its environment.
+      whole: Duration of an uninterrupted run, s.
+      result: The file that the command writes.
+      kills: Maximum number of kills.
+
+    Returns:
+      The moments of the kills, s, for messages.
     """
     moments = np.random.default_rng().uniform(0.1, 1.0, kills) * whole
     for moment in moments:
@@ -46,7 +54,7 @@ def killed_at_moments(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if result.exists():  # it has ended, or was killed when it had done all but to end
+        if result.exists():  # it ended, or was killed after writing its result
             return moments
     subprocess.run([*words, "--resume"], env=env, check=True)
     return moments

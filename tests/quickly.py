@@ -1,14 +1,14 @@
-"""How tests compile. It does not import JAX, since XLA's flags are read with the first array."""
+"""Compiler flags of the tests. Does not import JAX, because XLA reads its flags with the first array."""
 
 from importlib.metadata import version
 
 
-#: What XLA knows no more, from which version of jaxlib on: it ends a process that has a flag that it does not know.
+#: Flags that XLA has removed, by jaxlib version. XLA aborts the process on unknown flags.
 GONE = {"xla_cpu_use_fusion_emitters": (0, 11, 1)}
 
 
 def known(flag: str) -> bool:
-    """Whether the XLA that is installed has a flag."""
+    """Returns whether the installed XLA has a flag."""
     installed = tuple(int(part) for part in version("jaxlib").split(".")[:3])
     return installed < GONE.get(flag, (999,))
 
@@ -21,5 +21,5 @@ _QUICKLY = {
     "xla_disable_hlo_passes": "constant_folding",
 }
 
-#: What is compiled here runs a few times: to compile it as for use would take six times as long for nothing.
+#: Tests run compiled code only a few times: full optimization would take six times as long.
 QUICKLY = " ".join(f"--{flag}={value}" for flag, value in _QUICKLY.items() if known(flag))

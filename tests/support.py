@@ -1,7 +1,4 @@
-"""What tests of all folders share: how they compile, compare and differentiate by differences.
-
-from support import assert_close, differences
-"""
+"""Helpers shared by all tests: compilation, comparison and finite differences."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +6,7 @@ import numpy as np
 from quickly import known
 
 
-#: What the compiler does for those who use the library, and not for its tests (see `quickly.py`).
+#: Compiler options of users of the library, which the tests otherwise reduce (see `quickly.py`).
 _AS_USED = {
     "xla_backend_optimization_level": 3,
     "xla_llvm_disable_expensive_passes": False,
@@ -20,10 +17,15 @@ AS_USED = {flag: value for flag, value in _AS_USED.items() if known(flag)}
 
 
 def assert_close(found, expected, tolerance, what="", *, axis=None, names=None):
-    """Finite, and equal to `tolerance` of the largest expected entry (or of 1, if that is more).
+    """Asserts that values are finite and equal within `tolerance`, relative to the largest expected entry (at least 1).
 
-    With `axis` the largest is that along this axis. `what` is said where the two differ, and the entry of the last axis
-    by its name if `names` has them.
+    Args:
+      found: The computed values.
+      expected: The expected values.
+      tolerance: Tolerance relative to the largest expected entry, or to 1 if that is larger.
+      what: Description for the message.
+      axis: Axis along which the largest entry is taken; by default all entries.
+      names: Names of the entries of the last axis, for the message.
     """
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape, (what, found.shape, expected.shape)
@@ -38,13 +40,13 @@ def assert_close(found, expected, tolerance, what="", *, axis=None, names=None):
 
 
 def assert_each_close(found, expected, tolerance=1e-12):
-    """Every entry for itself, relative to it and to 1; of arrays or of trees of them."""
+    """Asserts that each entry is close, relative to the entry and to 1; for arrays or trees of arrays."""
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 def assert_same(found, expected, tolerance=1e-12):
-    """As `assert_each_close`, and the structure, the shapes and the types are those expected."""
+    """Asserts the same as `assert_each_close`, and equal structures, shapes and types."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
@@ -52,21 +54,27 @@ def assert_same(found, expected, tolerance=1e-12):
 
 
 def by_xla(function, in_axes=0):
-    """`jax.vmap` of a function, compiled by XLA alone: inside `jax.jit` no function is an operation with a kernel."""
+    """Returns `jax.vmap` of a function compiled by XLA only: inside `jax.jit` no function is an operation with a kernel."""
     return jax.jit(jax.vmap(jax.jit(function), in_axes))
 
 
 def quotient(function, step=1e-5):
-    """The derivative at zero of a function of one number, by central differences."""
+    """Returns the derivative at zero of a function of one variable, by central differences."""
     return jax.tree.map(lambda a, b: (a - b) / (2 * step), function(step), function(-step))
 
 
 def differences(batched, x, step=3e-6, order=2):
-    """The derivatives at each row of `x`, by central differences: (rows, ..., entries).
+    """Returns derivatives at each row of `x` by central differences: (rows, ..., entries).
 
-    `batched` maps rows to numbers or arrays; one call of it takes all steps in all directions. The step is small beside
-    the speeds over which friction turns, and leaves eight digits to rounding. A longer one goes with order four, whose
-    error is its fourth power. Infinite entries count as constant.
+    The step is small compared with the speeds over which friction changes sign, and rounding leaves eight
+    digits. Use a longer step with order four, whose error is proportional to its fourth power. Infinite entries
+    count as constant.
+
+    Args:
+      batched: Maps rows to scalars or arrays; a single call evaluates all steps in all directions.
+      x: Points, one per row.
+      step: Step size.
+      order: Order of the differences, 2 or 4.
     """
     at, weights = {2: ([1, -1], [1 / 2, -1 / 2]), 4: ([-2, -1, 1, 2], [1 / 12, -8 / 12, 8 / 12, -1 / 12])}[
         order
@@ -83,7 +91,7 @@ def differences(batched, x, step=3e-6, order=2):
 
 
 def said_by(capsys, code, *arguments):
-    """What a command of the command line says on stderr that ends with this code."""
+    """Returns the stderr output of a command that must exit with `code`."""
     from rbd_jax.__main__ import main
 
     capsys.readouterr()
@@ -94,7 +102,7 @@ def said_by(capsys, code, *arguments):
 
 
 def refused(capsys, *arguments):
-    """The line with which a command is refused."""
+    """Returns the error line of a rejected command."""
     err = said_by(capsys, 2, *arguments)
     assert err.count("\n") == 1 and err.startswith("rbd-jax: error: ")
     return err.removeprefix("rbd-jax: error: ").rstrip()

@@ -1,4 +1,4 @@
-"""A wrong argument is refused by the function it was given to: which argument, what it is, what it must be."""
+"""Functions reject wrong arguments with a message that names the argument, its value and the requirement."""
 
 import re
 import traceback
@@ -14,7 +14,7 @@ import rbd_jax as rbd
 
 
 def arm():
-    """nq = 8, nv = 7, nb = 2."""
+    """Returns a model with nq = 8, nv = 7, nb = 2."""
     builder = rbd.ModelBuilder(name="crane")
     inertia = rbd.Inertia.sphere(1.0, 0.1)
     builder.add_body("trunk", "world", rbd.joints.Free(), inertia=inertia)
@@ -25,7 +25,7 @@ def arm():
 MODEL = arm()
 Q, V, WRENCH = rbd.neutral(MODEL), jnp.zeros(7), jnp.zeros(6)
 
-#: Each function with its arguments, all of them right.
+#: Each function with valid arguments.
 FUNCTIONS = {
     "forward_kinematics": {"q": Q},
     "body_velocities": {"q": Q, "v": V, "frame": "world"},
@@ -78,14 +78,14 @@ WITH = {
 
 @pytest.fixture(autouse=True)
 def without_type_checks():
-    """As users have it: the import hook of the tests would speak first."""
+    """Users do not have the import hook of the tests, which would raise first."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def refusal(call, *said, error=ValueError):
-    """The message of the exception, which names all of `said` and does not come from inside JAX."""
+    """Returns the message of the exception, which must contain all of `said` and must not come from inside JAX."""
     with pytest.raises(error) as caught:
         call()
     inside = [
@@ -108,7 +108,7 @@ def call_in_order(function, **wrong):
 
 @pytest.mark.parametrize("function, name", VECTORS)
 def test_wrong_vectors(function, name):
-    """Too short, a batch, a matrix, None, words and complex numbers, by name and by place."""
+    """Wrong shapes, None, strings and complex numbers are rejected, by keyword and by position."""
     length = LENGTHS[name]
     size = f"n{'q' if length == 8 else 'v'} = {length}"
     for value, said in [
@@ -133,7 +133,7 @@ def test_wrong_vectors(function, name):
 
 @pytest.mark.parametrize("function, name", [pair for pair in VECTORS if LENGTHS[pair[1]] == 7])
 def test_velocities_as_long_as_configurations(function, name):
-    """The usual mistake with quaternions is explained."""
+    """Passing a velocity of length nq, a common mistake with quaternions, raises an explanation."""
     refusal(lambda: call(function, **{name: Q}), f"{function}: {name} has shape (8,)", "nv = 7", "quaternion")
 
 
@@ -147,7 +147,7 @@ def test_wrong_right_hand_sides(value):
 
 @pytest.mark.parametrize("function", WITH["body"])
 def test_unknown_bodies(function):
-    """With the nearest name that there is."""
+    """The message suggests the nearest existing name."""
     unknown = rbd.UnknownNameError
     said = f"{function}: body: model 'crane' has no body 'hnad'; did you mean 'hand'?"
     assert refusal(lambda: call(function, body="hnad"), error=unknown) == said
@@ -232,7 +232,7 @@ def test_numbers_beyond_all_and_keys():
 
 
 def test_wrenches_by_names_and_indices():
-    """On bodies by their names and by their indices together, but on none twice."""
+    """`f_ext` accepts names and indices of bodies together, but no body twice."""
     wrench, other = jnp.arange(6.0), jnp.ones(6)
     together = call("forward_dynamics", f_ext={"hand": wrench, 0: other})
     apart = call("forward_dynamics", f_ext={"hand": wrench, MODEL.body_names[0]: other})
@@ -244,7 +244,7 @@ def test_wrenches_by_names_and_indices():
 
 
 def test_refused_while_compiling_too():
-    """Shapes are known then: under `jit` the message is the same."""
+    """Shapes are static, so the message under `jit` is the same."""
     with pytest.raises(
         ValueError, match=re.escape("mass_matrix: q has shape (3,), but model 'crane' has nq = 8")
     ):
@@ -254,7 +254,7 @@ def test_refused_while_compiling_too():
 
 
 def test_lists_and_integers_are_arrays():
-    """What can be an array is one."""
+    """Inputs that can be converted to arrays are converted."""
     q = [0, 0, 0, 1, 0, 0, 0, 0]
     assert rbd.gravity_force(MODEL, q).dtype == jnp.float64
     assert rbd.jacobian(MODEL, q, 1, point=[0, 0, 1]).shape == (6, 7)

@@ -1,4 +1,4 @@
-"""Rows in a known order: what indexing gives, and derivatives of pieces, without a scatter and without sums of zeros."""
+"""Gathers of rows in a fixed order: values, and derivatives without scatter or sums of zeros."""
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,7 @@ def test_sums_of_groups():
 
 
 def test_reverse_mode_adds_nothing_up_where_rows_are_taken_once():
-    """Each of seven runs would be an array of zeros with a few rows in it, and a sum of them."""
+    """Otherwise each of the seven runs would add an array of zeros that contains a few rows."""
     order = [5, 4, 0, -1, 2, 1, 3]
     program = str(jax.make_jaxpr(jax.grad(lambda x: jnp.sum(gather_or_zero(x, order) * 2)))(X))
     assert not any(name in program for name in ("scatter", "add_any", "pad"))

@@ -1,4 +1,4 @@
-"""A package that is a function too is a module in everything else."""
+"""A callable package still behaves like a module."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""`checked` turns what is not finite into an exception, and changes nothing else."""
+"""`checked` raises an exception for non-finite results, and changes nothing else."""
 
 import equinox as eqx
 import jax
@@ -35,7 +35,7 @@ def test_raises():
 
 @pytest.mark.parametrize("compile", [jax.jit, eqx.filter_jit])
 def test_raises_in_compiled_code(compile):
-    """The model's numbers are only known when it runs: the same compiled function raises for one model alone."""
+    """The model's parameters are runtime values: the same compiled function raises only for the singular model."""
     function = compile(rbd.checked(rbd.forward_dynamics))
     with pytest.raises(Exception, match=RAISED):
         jax.block_until_ready(function(SINGULAR, *ARGUMENTS))
@@ -57,7 +57,7 @@ def test_raises_for_one_sample_of_a_batch():
 
 
 def test_diverged_rollout():
-    """A step far too long for a stiff spring that is taken explicitly."""
+    """A step that is far too long for a stiff spring with explicit integration raises."""
     model = eqx.tree_at(lambda m: m.stiffness, SOUND, np.full(2, 1e6))
     state = rbd.State(*ARGUMENTS[:2])
     with pytest.raises(Exception, match="rollout: .*diverged"):
@@ -67,7 +67,7 @@ def test_diverged_rollout():
 
 
 def test_finite_results_pass_whole():
-    """Trees, arguments by name, and results without a float in them."""
+    """Trees, keyword arguments and results without floats pass unchanged."""
     frames = rbd.checked(rbd.forward_kinematics)(SOUND, q=ARGUMENTS[0])
     assert isinstance(frames, rbd.Transform)
     assert rbd.checked(lambda: (3, "word"))() == (3, "word")
@@ -75,7 +75,7 @@ def test_finite_results_pass_whole():
 
 
 def test_differentiable():
-    """By reverse and forward mode, and as the function itself."""
+    """Forward and reverse mode give the derivatives of the function itself."""
     q, v, tau = ARGUMENTS
 
     def value(function):
@@ -92,7 +92,7 @@ SUDDEN = jnp.array([0.0, 1e200])
 
 @pytest.mark.parametrize("compile", [pytest.param(lambda f: f, marks=pytest.mark.slow), jax.jit])
 def test_rollout_raises_if_it_is_told_to(compile):
-    """With the message of its code; a motion that goes well is what it is without."""
+    """The exception has the message of the failure code; a successful motion is unchanged by `throw=True`."""
     model = rbd.load("double_pendulum")
 
     @compile

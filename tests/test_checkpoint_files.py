@@ -1,4 +1,4 @@
-"""Files of checkpoints are whole or absent, and what cannot be gone on from is told."""
+"""Checkpoint files are written atomically, and checkpoints that cannot be resumed are reported."""
 
 import contextlib
 import dataclasses
@@ -131,7 +131,7 @@ def test_a_save_that_fails_leaves_the_one_before(checkpoint, monkeypatch, call):
 
 @contextlib.contextmanager
 def file_size_limit(size):
-    """Writing more into a file fails, after a part of it is there."""
+    """Limits the file size, so that writing more fails after a part is written."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -157,8 +157,10 @@ MAKE = "print(json.dumps(fingerprint(model=rbd.load('quadruped'), f=lambda x: x 
 
 @pytest.mark.slow
 def test_a_dead_process_holds_no_lock(checkpoint, capsys):
-    """Nor does what it was writing stay; that of others, with names alike, does. And its keys are the same, whatever the seed of
-    its hashes."""
+    """A killed process leaves no partial file, and files of other runs with similar names stay.
+
+    The fingerprint does not depend on the hash seed of the process.
+    """
     code = (
         "import json, os, signal, sys, rbd_jax as rbd\nfrom rbd_jax.checkpoints import fingerprint\n"
         f"{MAKE}\nsys.stdout.flush()\n"
@@ -196,7 +198,7 @@ def test_saving_by_time(tmp_path, monkeypatch):
         while clock[0] < 1000:
             clock[0] += 1
             run.offer(lambda: made.append(clock[0]) or {"at": clock[0]})
-    assert len(made) == 3  # of 20 s each; a twentieth of the time is for them
+    assert len(made) == 3  # each takes 20 s; saving may take one twentieth of the time
 
 
 @dataclasses.dataclass

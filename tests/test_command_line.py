@@ -1,4 +1,4 @@
-"""The command line: what it writes and prints, and how it refuses what it cannot do."""
+"""The command line: its files, its output, and its errors."""
 
 import contextlib
 import dataclasses
@@ -59,7 +59,7 @@ def png_size(path):
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
-    """What a simulation prints, and the folder of its files, a page among them."""
+    """Returns the output of a simulation and the folder of its files, including a page."""
     folder = tmp_path_factory.mktemp("simulated") / "a" / "b"
     arguments = ["--batch", "3", "--seconds", "0.07", "--dt", "0.01", "--html", "--out", str(folder)]
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -92,7 +92,7 @@ def test_simulate(simulated):
 
 @pytest.mark.slow
 def test_a_result_is_not_overwritten_without_a_word(tmp_path, capsys):
-    """And a film of the sample that is drawn is made where it is asked for; other files stay."""
+    """A film is written when requested, and other files stay."""
     arguments = ["simulate", "pendulum", "--batch", "2", "--seconds", "0.1", "--out", str(tmp_path)]
     (tmp_path / "notes.txt").write_text("mine")
     assert main([*arguments, "--video", "gif"]) == 0
@@ -114,7 +114,7 @@ def test_a_result_is_not_overwritten_without_a_word(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_simulate_is_what_rollout_does(tmp_path):
-    """Stretches of several steps, and a shorter one at the end: the states are those of one rollout."""
+    """Segments of several steps, and a shorter last one, give the states of a single rollout."""
     steps = 2 * FRAMES + 3
     arguments = ["--batch", "3", "--seconds", str(steps * 0.002), "--dt", "0.002", "--out", str(tmp_path)]
     assert main(["simulate", "pendulum", "--scheme", "RungeKutta4", *arguments]) == 0
@@ -224,7 +224,7 @@ size=".1"/></body></worldbody><equality><connect body1="a" body2="b" anchor="0 0
 
 
 def test_info_of_what_is_attached(tmp_path, capsys):
-    """Counts, and with --all each by name; the settings of the file, and what of it has no effect."""
+    """Prints counts, and with --all each name; also the settings of the file and elements without effect."""
     pytest.importorskip("mujoco")
     path = tmp_path / "whole.xml"
     path.write_text(WHOLE)
@@ -246,7 +246,7 @@ def test_info_of_what_is_attached(tmp_path, capsys):
 
 
 def test_convert(urdf, tmp_path, capsys):
-    """To MJCF and back, with what is lost; nothing is written where --strict forbids that."""
+    """Conversion to MJCF and back reports discarded data; with --strict it writes nothing."""
     pytest.importorskip("mujoco")
     path = tmp_path / "small.xml"
     assert main(["convert", urdf, str(path), "--strict"]) == 2
@@ -267,7 +267,7 @@ def test_convert(urdf, tmp_path, capsys):
 
 
 def test_convert_keeps_all_digits(tmp_path):
-    """Also where JAX computes in single precision."""
+    """Digits are preserved even if JAX computes in single precision."""
     with jax.enable_x64(False):
         assert main(["convert", "cartpole", str(tmp_path / "cart.xml")]) == 0
     assert 'gravity="0 0 -9.81"' in (tmp_path / "cart.xml").read_text()
@@ -339,7 +339,7 @@ def test_what_cannot_move_is_refused_and_drawn(tmp_path, capsys):
 
 
 def test_a_joint_that_mimics_none(tmp_path, capsys):
-    """What the remedy says is an option of the command."""
+    """The remedy in the message is an option of the command."""
     path = tmp_path / "broken.urdf"
     path.write_text(URDF.replace('mimic joint="lift"', 'mimic joint="left"'))
     assert main(["info", str(path)]) == 2
@@ -375,7 +375,7 @@ def test_help_and_version(capsys, arguments):
 
 
 def test_stops_at_the_limits(urdf):
-    """At the joints with limits, for schemes that take them; and what is said where they are left out."""
+    """Joints with limits get soft limits if the scheme supports them; otherwise the output reports their absence."""
     model = rbd.load_urdf(urdf)
     stopped, said = with_stops(model, rbd.SemiImplicitEuler(), False)
     assert said == "soft limits at 1 joint" and [force.joints for force in stopped.forces] == [("lift",)]
@@ -394,7 +394,7 @@ def arm_without_limits():
 
 
 def test_no_more_than_all_the_energy_is_dissipated():
-    """Damped pendulums that come to rest lose all that they had, as motion and as height."""
+    """Damped pendulums that come to rest dissipate all their kinetic and potential energy."""
     builder = rbd.ModelBuilder(name="damped")
     rod = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.0, -0.5))
     builder.add_body("rod", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rod, damping=3.0)
@@ -408,7 +408,10 @@ def test_no_more_than_all_the_energy_is_dissipated():
 
 @pytest.mark.slow
 def test_the_energy_of_what_falls_is_that_about_its_centre_of_mass():
-    """Halves that turn against each other lose all to the damper between, and a gain is seen however deep they fall."""
+    """Halves that turn against each other dissipate all their energy in the damper between them.
+
+    An energy gain is detected even after a deep fall.
+    """
     model = falling_arm(damping=5.0)
     q = jnp.tile(rbd.neutral(model), (2, 1)).at[:, 7].set(0.5)
     v = jnp.zeros((2, 7)).at[:, 1].set(-0.5).at[:, 6].set(1.0).at[1, 3:6].set(20.0)
@@ -447,12 +450,12 @@ FOUR_BAR = """<mujoco><worldbody>
 
 @pytest.mark.slow
 def test_simulate_a_mechanism(tmp_path, capsys):
-    """All samples start closed, stay closed, and what energy integration adds is told or mended."""
+    """All samples start and stay closed, and energy errors of integration are reported or corrected."""
     (tmp_path / "four_bar.xml").write_text(FOUR_BAR)
     arguments = ["--batch", "16", "--seconds", "0.5", "--out", str(tmp_path)]
     assert main(["simulate", str(tmp_path / "four_bar.xml"), *arguments]) == 0
     out = capsys.readouterr().out
-    # The law of contact of MJCF files takes energy.
+    # The contact model of MJCF files dissipates energy.
     assert re.search(r"completed +16 ", out) and re.search("energy (error|dissipated)", out)
     opening = re.search(r"loops open by +(\S+)( %)?", out)
     assert float(opening[1]) < 1e-2 and not opening[2]
@@ -460,7 +463,7 @@ def test_simulate_a_mechanism(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_samples_in_error_are_simulated_in_shorter_steps(tmp_path, capsys):
-    """A light double pendulum that swings fast gains energy in long steps."""
+    """A light, fast double pendulum gains energy with long steps."""
     (tmp_path / "fast.urdf").write_text(FAST)
     arguments = ["--batch", "8", "--seconds", "1", "--dt", "0.02", "--out", str(tmp_path)]
     assert main(["simulate", str(tmp_path / "fast.urdf"), *arguments]) == 0
@@ -478,7 +481,7 @@ iyz="0"/></inertial></link>
 
 
 def test_what_a_killed_process_left_beside_its_results_goes_with_the_next_run(tmp_path):
-    """Not what one is at that is running, and nothing of others."""
+    """The next run keeps folders of running processes and of other runs."""
     node, ended = platform.node(), 2**22 + 1
     left, others = (
         f".out.{ended}.{node}.part",
@@ -497,7 +500,7 @@ def test_what_a_killed_process_left_beside_its_results_goes_with_the_next_run(tm
 
 @pytest.mark.parametrize("there", [False, True])
 def test_a_result_that_a_killed_process_gave_up_comes_back(tmp_path, there):
-    """Killed between two names: the earlier result is the result, if there is no later one."""
+    """If a process is killed between two renames, the earlier result is restored unless a later one exists."""
     old = tmp_path / f".out.{2**22 + 1}.{platform.node()}.old"
     for folder, content in ((old, "earlier"), *([(tmp_path / "out", "later")] if there else [])):
         folder.mkdir()
@@ -536,7 +539,7 @@ def test_of_many_compiled_programs_the_oldest_go(tmp_path, monkeypatch):
 
 
 def _in_a_process(tmp_path, **environment):
-    """`rbd-jax simulate pendulum` in a process of its own, with a home of its own: what it says, and the folder of its cache."""
+    """Runs `rbd-jax simulate pendulum` in a separate process with a separate home; returns the process and its cache folder."""
     others = {
         k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION") and k != "XDG_CACHE_HOME"
     }
@@ -553,7 +556,7 @@ def _in_a_process(tmp_path, **environment):
 
 @pytest.mark.slow
 def test_what_was_compiled_is_kept(tmp_path):
-    """A second run finds it and adds nothing; and writes the same."""
+    """A second run uses the compilation cache, adds nothing to it, and writes the same result."""
     done, kept = _in_a_process(tmp_path)
     names = {path.name for path in kept.rglob("*-cache")}
     result = (tmp_path / "out" / "trajectory.npz").read_bytes()
@@ -584,7 +587,7 @@ def test_where_what_was_compiled_is_not_kept(tmp_path, how):
     ids=["as it is", "told"],
 )
 def test_the_command_line_works_on_all_cores(given, expected):
-    """In a process that it has for itself; and not where somebody has said how many devices there are."""
+    """It uses all cores unless the environment sets the number of devices."""
     program = "import jax; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
     done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | given, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Public functions compile themselves: as often as there are structures, and not inside what is compiled."""
+"""Public functions compile once per structure of their arguments, and not inside compiled functions."""
 
 import functools
 import gc
@@ -29,7 +29,7 @@ V = jnp.array([0.3, -0.2])
 
 @pytest.fixture
 def counted():
-    """How many compilations there have been since the last time this was asked."""
+    """Returns a function that counts the compilations since its last call."""
     compiling.forget()
     before = [compiling.compilations]
 
@@ -42,12 +42,12 @@ def counted():
 
 
 def test_once_for_a_structure(counted):
-    """Other numbers, lists for arrays, numbers of a weak type, and another model of the same structure are the same."""
+    """Different values, lists instead of arrays, weak types, and another model of the same structure do not recompile."""
     first = rbd.forward_dynamics(MODEL, V, V, V)
     assert counted() == 1
     for q in (V + 1, [0.1, 0.2], jnp.full(2, 0.1), np.ones(2)):
         rbd.forward_dynamics(MODEL, q, V, tau=V)
-    assert counted() <= 1  # an argument by its name is another structure
+    assert counted() <= 1  # a keyword argument is another structure
     longer = rbd.forward_dynamics(LONGER, V, V, V)
     assert counted() == 0 and np.abs(longer - first).max() > 0.1
     rbd.forward_dynamics(OTHER, jnp.zeros(3), jnp.zeros(3), jnp.zeros(3))
@@ -56,7 +56,7 @@ def test_once_for_a_structure(counted):
 
 
 def test_values_are_those_of_the_function():
-    """Compiled or as part of something, and by a derivative or a batch without a `jit` around it."""
+    """Values are the same when compiled directly, inside another function, and under derivatives or batches without `jit`."""
     dynamics = functools.partial(rbd.forward_dynamics, MODEL)
     expected = jax.jit(dynamics)(V, V, V)
     np.testing.assert_allclose(dynamics(V, V, V), expected, rtol=1e-13)
@@ -69,7 +69,7 @@ def test_values_are_those_of_the_function():
 
 
 def test_nothing_of_it_inside_a_compiled_function(counted):
-    """The program is that of the function without the decoration; constants stay known."""
+    """The program equals that of the undecorated function; constants stay constants."""
     plain = rbd.forward_dynamics.__wrapped__
     ways = [str(jax.make_jaxpr(functools.partial(f, MODEL))(V, V, V)) for f in (rbd.forward_dynamics, plain)]
     assert ways[0] == ways[1]
@@ -86,7 +86,7 @@ def run(policy, **options):
 
 
 def test_rollouts_by_what_their_functions_say(counted):
-    """A policy made again by the same line is the same; one around another number, or with another event, is not."""
+    """An equal policy from the same line reuses the program; another closure value or event recompiles."""
 
     def damped(gain):
         return run(lambda t, state: -gain * state.v)
@@ -120,7 +120,7 @@ class Gains(eqx.Module):
 
 @pytest.mark.slow
 def test_what_may_change_is_looked_at_again(counted):
-    """A number in a list, of the module or around the policy; an attribute of an object. Gains of a PyTree are data."""
+    """Mutable values are read again: list entries, closure variables and attributes. Gains of a PyTree are data."""
     around = {"gain": 2.0}
     listed, held = (lambda t, state: -GAIN[0] * state.v), (lambda t, state: -around["gain"] * state.v)
     nested = lambda t, state: (lambda v: -GAIN[0] * v)(state.v)
@@ -141,7 +141,7 @@ def test_what_may_change_is_looked_at_again(counted):
 
 @pytest.mark.slow
 def test_derivatives_by_what_a_policy_is_written_around():
-    """Traced numbers around a policy, without a `jit`: nothing of them is kept."""
+    """A policy with a traced closure, without `jit`, caches nothing."""
     value = lambda gain: jnp.sum(run(lambda t, state: -gain * state.v))
     found = [jax.grad(value)(gain) for gain in (2.0, 2.0, 3.0)]
     difference = (value(2.0 + 1e-5) - value(2.0 - 1e-5)) / 2e-5
@@ -155,7 +155,7 @@ def test_only_so_many_are_kept(counted, monkeypatch):
         rbd.jacobian(MODEL, V, body)
     assert counted() == 2
     rbd.gravity_force(MODEL, V)
-    rbd.jacobian(MODEL, V, "0")  # forgotten
+    rbd.jacobian(MODEL, V, "0")  # not cached any more
     assert counted() == 2
 
 
@@ -176,7 +176,7 @@ def test_identity():
 
 
 def test_batches_and_what_follows_a_rollout(counted):
-    """Many samples at once, their energies, multipliers and reactions: a second time nothing is compiled."""
+    """Batches of samples, their energies, multipliers and reactions compile nothing the second time."""
     states = rbd.parallel.random_states(MODEL, 2, jax.random.key(0), 0.2, 0.5)
     made = []
     for dt in (0.01, 0.01, 0.02):
@@ -195,12 +195,12 @@ class Numbers(eqx.Module):
 
 
 def test_modules_are_taken_apart_once(monkeypatch):
-    """Those of arrays that cannot change, as long as they are there; what can change is looked at in every call."""
+    """Modules of immutable arrays are flattened once while they exist; mutable ones are flattened in every call."""
     compiling.forget()
     total = compiling.compiled(lambda numbers: numbers.values[0] + numbers.values[1])
     fixed, changing = Numbers([jnp.array(1.0), jnp.array(2.0)]), Numbers(np.array([1.0, 2.0]))
     assert total(fixed) == total(changing) == 3
-    monkeypatch.setattr(compiling, "_Parts", None)  # not needed again
+    monkeypatch.setattr(compiling, "_Parts", None)  # must not be called again
     assert total(fixed) == 3
     monkeypatch.undo()
     changing.values[0] = 5.0
@@ -214,7 +214,7 @@ def test_modules_are_taken_apart_once(monkeypatch):
 
 
 class Many(eqx.Module):
-    """Arrays enough to be packed."""
+    """Has enough arrays to be packed."""
 
     arrays: list
     name: str = eqx.field(static=True, default="many")
@@ -226,7 +226,7 @@ def told(many):
 
 
 def test_small_arrays_of_a_model_travel_as_one():
-    """Those of each type; large ones by themselves. Put together again they are what they were."""
+    """Arrays of each type are packed together, large arrays stay separate, and unpacking restores them."""
     arrays = [np.full((2, 3), i * 0.5) for i in range(20)] + [np.arange(i) for i in range(4)]
     arrays += [np.ones((), bool), np.ones(5000), np.zeros((0, 3)), np.array(3, np.float32)]
     arrays = jax.device_put(arrays)
@@ -241,14 +241,14 @@ def test_small_arrays_of_a_model_travel_as_one():
 
 
 def test_arrays_of_other_shapes_are_another_structure():
-    """Though as many numbers travel."""
+    """This holds although the total number of entries is the same."""
     for shape in ((2, 3), (3, 2), (6,)):
         for x in told(Many([jax.device_put(np.ones(shape))] * 20)):
             np.testing.assert_array_equal(x, np.full(shape, 4.0))
 
 
 def test_what_is_put_somewhere_is_not_packed(counted):
-    """Nor few arrays, nor numbers that are traced; the results are the same."""
+    """Small numbers of arrays and traced arrays are not packed either; the results are the same."""
     device = jax.devices()[0]
     arrays = jax.device_put([np.full(3, float(i)) for i in range(20)])
     placed = Many([jax.device_put(x, device) for x in arrays])
@@ -263,7 +263,7 @@ def test_what_is_put_somewhere_is_not_packed(counted):
 
 
 def test_a_function_is_traced_with_its_own_globals():
-    """Equivalent functions share a program. A function that is traced again uses its own globals, not those of the first one."""
+    """A retraced function uses its own globals, even though equivalent functions share a program."""
     source = compile("double = lambda x: k * x", "<somewhere>", "exec")
     one, other = {"k": 2.0}, {"k": 2.0}
     exec(source, one)

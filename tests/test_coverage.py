@@ -1,4 +1,4 @@
-"""The map from the documents to the code is complete and up to date, and what would be wrong with it is found."""
+"""The coverage map of the source documents is complete and up to date, and its checks detect faults."""
 
 import importlib.util
 import sys
@@ -14,14 +14,14 @@ SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "coverage_map.py"
 def coverage():
     specification = importlib.util.spec_from_file_location("coverage_map", SCRIPT)
     module = importlib.util.module_from_spec(specification)
-    sys.modules["coverage_map"] = module  # its dataclasses look there for their annotations
+    sys.modules["coverage_map"] = module  # its dataclasses look up their annotations there
     specification.loader.exec_module(module)
     yield module
     del sys.modules["coverage_map"]
 
 
 def test_every_row_has_function_and_test_or_a_reason(coverage, capsys):
-    """And every citation in a docstring leads to a row. `python scripts/coverage_map.py` writes the page anew."""
+    """Also, every citation in a docstring leads to a row. `python scripts/coverage_map.py` rewrites the page."""
     assert coverage.main(["--check"]) == 0, capsys.readouterr().err
 
 
@@ -67,7 +67,7 @@ def test_it():
 
 
 def planted(coverage, folder, rows=ROWS, library=LIBRARY, test=TEST):
-    """The map of a small checkout."""
+    """Returns the map of a small checkout."""
     for name, text in {
         "docs/coverage.toml": rows,
         "rbd_jax/thing.py": library,

@@ -1,4 +1,4 @@
-"""What the documentation site is made with: tables of contents of packages, docstrings as Markdown, the check of its links."""
+"""Parts of the documentation site: tables of contents of packages, docstrings as Markdown, and the link check."""
 
 import importlib.util
 import types
@@ -96,3 +96,23 @@ def test_a_planted_fault_is_found(tmp_path, more, said):
 
 def test_no_pages_are_no_site(tmp_path):
     assert script("check_links").main(tmp_path) == 1
+
+
+def test_sections_of_docstrings_are_lists():
+    text = "Returns a sum.\n\nArgs:\n  a, b: Numbers,\n    of any size.\n  *more: Others.\n\n"
+    text += "Returns:\n  The sum: exact.\nNot inside."
+    assert script("docs_objects").with_lists(text).split("\n") == [
+        "Returns a sum.",
+        "",
+        "**Arguments**",
+        "",
+        "- `a`, `b`: Numbers,",
+        "  of any size.",
+        "- `*more`: Others.",
+        "",
+        "**Returns**",
+        "",
+        "The sum: exact.",
+        "",
+        "Not inside.",
+    ]

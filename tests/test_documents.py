@@ -1,7 +1,7 @@
-"""The Python in the README and in docs/ runs as it stands, in a process like a reader's: JAX in single precision.
+"""The Python code in the README and in docs/ runs unchanged, in a process with JAX in single precision.
 
-The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out. What a
-tutorial has for the shell runs as well, in its place among the Python, in a folder of its own.
+The blocks of a document share their names, in order. Blocks below a comment `<!-- not run: reason -->` are
+skipped. Shell blocks of tutorials run as well, in order among the Python blocks, in a separate folder.
 """
 
 import json
@@ -22,7 +22,7 @@ DOCUMENTS = [
     *sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decisions"),
 ]
 
-#: What compiles too much for every day.
+#: Documents that compile too much for the everyday tests.
 TAKE_LONG = {"README.md"} | {
     f"docs/{name}.md"
     for name in (
@@ -60,7 +60,7 @@ TAKE_LONG = {"README.md"} | {
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>python|bash) *$")
 NOT_RUN = re.compile(r"^<!-- *not run: *\S.*-->$")
 
-#: Runs `(line, language, code)` from its input; what fails does so with the line of the document.
+#: Runs `(line, language, code)` from its input; errors report the line of the document.
 RUNNER = """
 import json, subprocess, sys
 path, blocks = json.load(sys.stdin)
@@ -78,7 +78,7 @@ for line, language, code in blocks:
 
 
 def blocks_of(text, languages=("python",)):
-    """`(line, language, code)` of each block that is to run: the line of its fence, counted from one, and what is in it."""
+    """Returns `(line, language, code)` of each block to run; `line` is the line of its fence, counted from one."""
     blocks, lines, last = [], text.splitlines(), ""
     number = 0
     while number < len(lines):
@@ -99,9 +99,10 @@ def blocks_of(text, languages=("python",)):
 
 
 def run(path, blocks, folder=ROOT):
-    """The blocks in a fresh process, with none of the settings of these tests but those of the compiler and its cache.
+    """Runs the blocks in a fresh process with only the compiler settings and the compilation cache of these tests.
 
-    In another folder than the checkout there are the commands of an environment that the library is installed in.
+    In a folder other than the checkout, the commands of an environment with the library installed are
+    available.
     """
     settings = ("JAX_ENABLE_X64", "JAX_NUMPY_DTYPE_PROMOTION", "JAX_NUMPY_RANK_PROMOTION")
     environment = {name: value for name, value in os.environ.items() if name not in settings}

@@ -1,4 +1,4 @@
-"""Moving entries in NumPy is what JAX does."""
+"""Moving entries in NumPy gives the same result as in JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ GATHERS = {
 
 @pytest.mark.parametrize("function", GATHERS.values(), ids=GATHERS)
 def test_gathers(function):
-    """What each places in the result is what JAX puts there."""
+    """Each gather places the same entries as JAX."""
     closed = jax.make_jaxpr(function)(X)
     met = []
 

@@ -1,4 +1,4 @@
-"""What benchmarks/gpu_program.py counts, and that programs for a GPU stay as small as they are."""
+"""Counts of benchmarks/gpu_program.py, and upper bounds on the size of GPU programs."""
 
 import importlib.util
 import sys
@@ -14,7 +14,7 @@ def counted():
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     before = list(sys.path)
-    sys.modules[spec.name] = module  # where its classes look for what their fields are
+    sys.modules[spec.name] = module  # where its dataclasses look up their annotations
     spec.loader.exec_module(module)
     sys.path[:] = before
     return module
@@ -50,7 +50,7 @@ ENTRY %main (p: f32[4,8]) -> f32[4,8] {
 
 
 def test_what_is_counted(counted):
-    """Ten times a kernel and the step of the loop, and two kernels; of a row that is written, the row."""
+    """Ten iterations of a kernel and a loop step, and two kernels; a write to one row counts only this row."""
     program = counted.Program(PROGRAM)
     assert program.kernels == 10 * 2 + 2
     assert program.traffic == 10 * 2 * 8 * 4 + (2 + 3) * 4 * 8 * 4
@@ -67,7 +67,7 @@ def test_what_is_counted(counted):
     ],
 )
 def test_programs_stay_small(counted, operation, robot, kernels, traffic):
-    """Where JAX can compile for a GPU, which needs none. Single precision, 65,536 samples; KiB a sample."""
+    """JAX compiles for a GPU without having one. Single precision, 65,536 samples; KiB per sample."""
     pytest.importorskip("jax_cuda12_plugin")
     program, seconds = counted.compiled(operation, robot, 65536, counted.described_device())
     assert program.kernels <= kernels and program.traffic / 65536 / 1024 <= traffic and seconds < 90
@@ -84,7 +84,7 @@ def test_programs_stay_small(counted, operation, robot, kernels, traffic):
     ],
 )
 def test_fused_programs_stay_on_the_chip(counted, operation, robot, kernels, traffic):
-    """One kernel, and what judges a rollout; KiB a sample, with what leaves registers."""
+    """One kernel, plus the evaluation of a rollout; KiB per sample, including register spills."""
     pytest.importorskip("jax_cuda12_plugin")
     found = counted.fused(operation, robot, 65536, counted.described_device())
     assert found.program.kernels <= kernels and found.program.traffic / 65536 / 1024 <= traffic

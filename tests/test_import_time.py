@@ -9,12 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-TOTAL = 2.0  # seconds of a processor, for a new process that imports the library
-SURPLUS = 0.8  # of what JAX and equinox take; ours is a third to a half, 0.7 beside other work
-FAST = 1.2  # a machine slower than this at importing these alone says nothing about the total
+TOTAL = 2.0  # processor seconds of a new process that imports the library
+SURPLUS = 0.8  # relative to JAX and equinox; usually a third to a half, 0.7 on a busy machine
+FAST = 1.2  # on a machine slower than this at importing only these, the total is not checked
 
 
-#: Prints the processor time up to where the others are imported, and up to where all is: what it waits for is not counted.
+#: Prints the processor time, without waiting, after importing the dependencies and after importing the library.
 TIMED = """
 from time import process_time
 import jax, equinox
@@ -25,9 +25,9 @@ print(baseline, process_time())
 
 
 def seconds(bytecode: Path) -> tuple[float, float]:
-    """What a new process takes to import the others, and the library as well.
+    """Returns the import times of a new process for the dependencies, and including the library.
 
-    Bytecode is kept, in a folder of its own where Python may not write any beside its sources.
+    Bytecode is cached, in a separate folder if Python may not write next to its sources.
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     if environment.pop("PYTHONDONTWRITEBYTECODE", None) or not os.access(ROOT / "rbd_jax", os.W_OK):
@@ -39,9 +39,9 @@ def seconds(bytecode: Path) -> tuple[float, float]:
 
 
 def test_import_time(tmp_path):
-    # The first may have to make bytecode. Other work on the machine adds time, by caches and cores that are shared, and comes and
-    # goes. So the two are timed one after the other, and what counts is the middle of their ratios; a few are enough on a quiet
-    # machine.
+    # The first run may have to compile bytecode. Other processes share caches and cores, and add varying
+    # amounts of time. Therefore the times are measured in alternation and compared by the median of their
+    # ratios; a few runs suffice on a quiet machine.
     times = []
     for turn in range(9):
         times.append(seconds(tmp_path))

@@ -1,6 +1,6 @@
-"""How many instructions the core compiles to: repeatable where times are not, so that a regression is seen at once.
+"""Instruction counts of the compiled core: they are reproducible, unlike times, and reveal regressions.
 
-A count that rises above its bound wants an explanation, or a new bound beside the times of before and after in
+A count above its bound requires an explanation, or a new bound with the times before and after in
 `benchmarks/README.md`. `scripts/profile.py` prints both.
 """
 
@@ -12,8 +12,8 @@ from support import AS_USED
 import rbd_jax as rbd
 
 
-#: Instructions on a CPU, those inside loops and fusions included, for a robot of joints of one kind; with a margin of a quarter
-#: for other versions of the compiler.
+#: CPU instructions, including those inside loops and fusions, for a robot with joints of one type. The margin
+#: of a quarter allows for other versions of the compiler.
 BOUNDS = {
     "inverse dynamics": 1250,
     "forward dynamics": 1750,
@@ -50,7 +50,7 @@ def test_instructions(name):
 
 
 def test_instructions_do_not_grow_with_the_robot():
-    """The code of a traversal is the same for any length: what is compiled is a loop."""
+    """A traversal compiles to a loop, so its code is the same for any length."""
 
     def count(links):
         builder = rbd.ModelBuilder()

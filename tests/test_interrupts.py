@@ -1,4 +1,4 @@
-"""Ctrl-C, while the command line is at work: one line, the exit code 130, and files that are whole or not there."""
+"""Ctrl-C during a command prints one line, exits with code 130, and leaves only complete files."""
 
 import os
 import random
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="how a signal is sent
 
 @pytest.fixture
 def start(monkeypatch):
-    """Start Python with these arguments, as from a terminal: SIGINT is not ignored, and nothing is compiled beforehand."""
+    """Starts Python with these arguments as from a terminal: SIGINT is not ignored, and nothing is precompiled."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     processes = []
@@ -39,7 +39,7 @@ def start(monkeypatch):
 
 
 def interrupt(process):
-    """Send the signal; returns the exit code and what is said on stderr from then on."""
+    """Sends the signal; returns the exit code and the stderr output after it."""
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
     return process.returncode, said
@@ -47,7 +47,7 @@ def interrupt(process):
 
 def test_while_compiling(start, tmp_path):
     process = start("-m", "rbd_jax", "simulate", "pendulum", "--seconds", "5000", "--out", tmp_path)
-    process.stdout.readline()  # of the compiler's option: the last before compiling
+    process.stdout.readline()  # reports the compiler option: the last line before compiling
     time.sleep(1.0)
     assert interrupt(process) == (130, "rbd-jax: interrupted; no progress was saved\n")
     assert not list(tmp_path.iterdir())
@@ -55,7 +55,7 @@ def test_while_compiling(start, tmp_path):
 
 def test_while_importing(start):
     process = start("-X", "importtime", "-m", "rbd_jax", "info", "pendulum")
-    for line in process.stderr:  # one for each module that is imported, JAX's among the first
+    for line in process.stderr:  # one line per imported module, JAX's among the first
         if "jax._src.core" in line:
             break
     code, said = interrupt(process)
@@ -65,7 +65,7 @@ def test_while_importing(start):
 
 
 def test_while_writing(start, tmp_path):
-    """What is half written is removed, and what was there before stays."""
+    """Partial files are removed, and earlier files stay."""
     script = """if True:
         import sys, time
         from pathlib import Path
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_written_leaves_the_one_before(tmp_path):
 
 
 def test_programs_that_use_the_library_keep_their_interrupts(start):
-    """The package takes the signal over for the command line only."""
+    """The package handles the signal only for the command line."""
     process = start("-c", "import rbd_jax, time; print('ready', flush=True); time.sleep(60)")
     process.stdout.readline()
     code, said = interrupt(process)
@@ -106,7 +106,7 @@ def test_programs_that_use_the_library_keep_their_interrupts(start):
 @pytest.mark.slow
 @pytest.mark.parametrize("presses", [1, 2])
 def test_at_any_moment(start, tmp_path, presses):
-    """From soon after the start of the process, when Python itself has started, until its end."""
+    """The interrupts come at random moments between the start of Python and the end of the process."""
     begin, draw, ended = time.perf_counter(), random.Random(presses), 0
     arguments = "-m", "rbd_jax", "simulate", "arm7", "--batch", "64", "--out"
     assert start(*arguments, tmp_path).wait() == 0
@@ -119,7 +119,7 @@ def test_at_any_moment(start, tmp_path, presses):
             process.send_signal(signal.SIGINT)
             time.sleep(draw.uniform(0, 0.003))
         result = interrupt(process)
-        ended += result == (0, "")  # by itself, before
+        ended += result == (0, "")  # it ended before the signal
         place = folder.resolve() / "simulate.checkpoint"
         left = (
             f"; run the same command with --resume to continue from {place}",

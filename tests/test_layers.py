@@ -1,6 +1,7 @@
-"""The rooms of the library are ordered, and imports point down: what is below can be read without the rest.
+"""The packages of the library are layered, and imports point down: lower layers can be read without higher ones.
 
-And a name with an underscore is used in its own room only, so that a room can be changed inside without the others.
+A name with an underscore is used only in its own package, so that the inside of a package can change
+independently.
 """
 
 import ast
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 
-# From low to high. A room imports itself and the rooms of the rows below it, not its neighbours in the same row.
+# From low to high. A package imports itself and packages of lower rows, not its neighbors in the same row.
 ORDER = (
     ("_core",),
     ("compiler", "optimize"),
@@ -43,7 +44,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "rbd_jax"
 
 
 def private_imports(package: Path) -> list[str]:
-    """One line for each import from another room that has an underscore in it. `_core` is everybody's."""
+    """Returns one line for each import of a name with an underscore from another package. `_core` is exempt."""
     found = []
     for file in sorted(package.rglob("*.py")):
         path = file.relative_to(package).with_suffix("").parts
@@ -66,14 +67,19 @@ def private_imports(package: Path) -> list[str]:
 
 
 def imports_of(source: str, path: tuple[str, ...], package: Path):
-    """The rooms that a file imports, each with its line number.
+    """Yields the packages that a file imports, each with its line number.
 
-    `path` is the file's place under the package as module names, the last being its own ("__init__" included). Every
-    import statement counts, also one inside a function or under TYPE_CHECKING: such imports are how knots hide.
+    Every import statement counts, including those inside functions or under TYPE_CHECKING, which can hide
+    cycles.
+
+    Args:
+      source: The text of the file.
+      path: The file's path under the package as module names, the last being its own ("__init__" included).
+      package: The folder of the package.
     """
 
     def room(parts: list[str]) -> str:
-        """The room of rbd_jax.parts; a name that is no module belongs to the package's `__init__`."""
+        """Returns the package of rbd_jax.parts; a name that is no module belongs to the package's `__init__`."""
         if not parts:
             return "__init__"
         name = parts[0]
@@ -88,7 +94,7 @@ def imports_of(source: str, path: tuple[str, ...], package: Path):
                     yield room(parts), node.lineno
         elif isinstance(node, ast.ImportFrom):
             parts = node.module.split(".") if node.module else []
-            if node.level:  # one dot is the folder of the file, each further dot one folder up
+            if node.level:  # one dot is the folder of the file, each further dot is one folder up
                 depth = len(path) - node.level
                 assert depth >= 0, f"line {node.lineno}: relative import beyond the package"
                 parts = [*path[:depth], *parts]
@@ -101,7 +107,7 @@ def imports_of(source: str, path: tuple[str, ...], package: Path):
 
 
 def violations(package: Path) -> list[str]:
-    """One line for each import that does not point down and each file outside the known rooms."""
+    """Returns one line for each import that does not point down and each file outside the known packages."""
     found = []
     for file in sorted(package.rglob("*.py")):
         path = file.relative_to(package).with_suffix("").parts
@@ -125,7 +131,10 @@ def test_imports_point_down():
 
 
 def test_the_compiler_is_used_by_what_it_exports():
-    """So that it can change inside; and it knows nothing of rigid bodies."""
+    """Other packages use only the compiler's exports, so that its inside can change.
+
+    The compiler does not depend on rigid-body code.
+    """
     inside = [
         f"{file.relative_to(PACKAGE)}:{node.lineno}"
         for file in PACKAGE.rglob("*.py")
@@ -148,7 +157,7 @@ def test_modules_of_the_compiler_import_in_no_circle():
             for parts in [base] if node.module else [[*base, alias.name] for alias in node.names]:
                 imports.setdefault(".".join(own), set()).add(".".join(parts))
     assert "kernel" in imports["primitive"]
-    graphlib.TopologicalSorter(imports).prepare()  # an error, where there is a circle
+    graphlib.TopologicalSorter(imports).prepare()  # raises an error for a cycle
 
 
 def test_the_root_has_no_private_modules():
@@ -170,7 +179,7 @@ def test_nothing_is_remembered_out_of_sight(room):
 
 #: Files with classes of more than 250 lines, with the reason.
 LONG_CLASSES = {
-    "view/viewer.py": "the panel and the one thread that serves all that is asked of it",
+    "view/viewer.py": "the panel and the one thread that serves all its requests",
     "control/interior_point.py": "one iteration's equations, which share what they are for",
     "control/ddp.py": "the same",
     "compiler/expressions.py": "an operation each",
@@ -184,8 +193,7 @@ LONG_CLASSES = {
 
 
 def test_code_is_short():
-    """Functions have at most 80 lines without docstring; classes with more than 250 lines without docstrings are listed, with
-    a reason."""
+    """Functions have at most 80 lines without docstring; longer classes than 250 lines are listed with a reason."""
     functions, classes = [], set()
     for file in PACKAGE.rglob("*.py"):
         where = str(file.relative_to(PACKAGE))
@@ -250,7 +258,7 @@ def test_a_planted_public_import_passes(tmp_path, where, source):
 
 
 def plant(folder: Path, where: str, source: str) -> Path:
-    """A small package of the same name with one file of the given source, and empty files around it."""
+    """Returns a small package of the same name: one file with the given source, and empty files around it."""
     package = folder / "rbd_jax"
     for name in (
         "__init__",

@@ -1,4 +1,4 @@
-"""Newton's method: solutions, how it fails, and derivatives against closed forms."""
+"""Newton's method: solutions, failures, and derivatives against closed forms."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from rbd_jax.optimize.outcome import Code
 
 
 def root(p, guess=1.5, max_steps=12):
-    """`x = (√p, p^(3/2))`, from equations that are coupled and scaled unlike each other."""
+    """Solves for `x = (√p, p^(3/2))`, from coupled equations with different scales."""
 
     def residual(x):
         return jnp.stack([1e6 * (x[0] * x[0] - p), 1e-6 * (x[1] - x[0] * x[0] * x[0])])
@@ -32,7 +32,7 @@ def test_solution(dtype):
 
 
 def test_each_sample_has_its_own_code_and_count():
-    """Steps of samples that are done do not count, and one that fails does not touch the others."""
+    """Counts exclude steps after convergence, and a failing sample does not affect the others."""
     p = np.array([2.25, 2.0, 4.0, 2.0, 2.0, np.nan])
     guesses = np.array([1.5, 1.5, 1.5, 1e9, 0.0, 1.5])
     x, code, steps = map(np.asarray, jax.jit(jax.vmap(root))(p, guesses))
@@ -46,7 +46,7 @@ def test_each_sample_has_its_own_code_and_count():
 
 
 def test_derivatives_of_all_orders():
-    """Of `(√p, p^(3/2))`: forward, in reverse, one over the other, and under jit and vmap."""
+    """Derivatives of `(√p, p^(3/2))` in forward mode, reverse mode, nested, and under jit and vmap match closed forms."""
     p = jnp.array([0.5, 2.0, 3.0])
     f = lambda p: root(p)[0]
     powers = lambda *factors: jnp.stack([factors[0] * p ** factors[1], factors[2] * p ** factors[3]], -1)
@@ -68,7 +68,7 @@ def test_derivatives_of_all_orders():
 
 
 def test_slopes_that_are_only_near():
-    """The root and its derivatives are those of the equations; it takes more steps."""
+    """An approximate Jacobian gives the same root and derivatives in more steps."""
 
     def found(p, near):
         residual = lambda x, p=p: jnp.stack([jnp.exp(x[0]) + 0.1 * x[1] - p, x[1] - x[0] * x[0]])
@@ -104,7 +104,7 @@ def test_without_a_tolerance_roundoff_is_the_limit():
 
 
 def test_steep_friction():
-    """Four coupled coordinates with friction smoothed over a hundredth of their speed: full steps jump over where it is steep."""
+    """Four coupled coordinates with friction smoothed over 0.01 of their speed: full steps overshoot the steep region."""
     rng = np.random.default_rng(0)
     spread = rng.normal(size=(1000, 4, 4))
     inertias = jnp.asarray(spread @ spread.swapaxes(1, 2) + 0.3 * np.eye(4))

@@ -1,4 +1,4 @@
-"""Counting operations: each primitive, loops as often as they run, and the book's own figures for spatial algebra."""
+"""Operation counts: each primitive, loops by their trip counts, and the book's figures for spatial algebra."""
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def test_counts(name):
 
 
 def test_results_of_loops_are_right():
-    """What is counted is run: a count that depends on a number computed in a loop is the right one."""
+    """Counting runs the program, so a trip count computed in a loop is correct."""
 
     def function(x):
         count = jax.lax.fori_loop(0, 5, lambda i, n: n + 2, 0)
@@ -58,7 +58,7 @@ def test_results_of_loops_are_right():
 
 @pytest.mark.slow
 def test_spatial_algebra():
-    """Table A.4: what each operation of spatial algebra costs."""
+    """The costs of spatial algebra operations are those of table A.4."""
     random = np.random.default_rng(0)
     v, f = jnp.asarray(random.normal(size=(2, 6)))
     inertia = rbd.Inertia.from_parameters(jnp.asarray(random.normal(size=10)))

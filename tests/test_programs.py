@@ -1,4 +1,4 @@
-"""The programs of examples/: short, in the gallery, and they run."""
+"""The programs of examples/ are short, are in the gallery, and run."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a user finds: every public package lists what it exports, in `__all__` and, a line for each, in its docstring."""
+"""Every public package lists its exports in `__all__` and, with one line each, in its docstring."""
 
 import ast
 import importlib
@@ -22,7 +22,7 @@ LINE = re.compile(r"^- `(\w+)`: \S", re.MULTILINE)
 
 
 def statements(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Those of a module, with those that only type checkers see."""
+    """Returns the statements of a module, including those under TYPE_CHECKING."""
     found = []
     for node in body:
         found += (
@@ -34,9 +34,9 @@ def statements(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def exported(source: str) -> set[str]:
-    """The names that a package exports: those imported `as` themselves, and its own that have no underscore in front.
+    """Returns the names that a package exports: imports `as` the same name, and its own names without a leading underscore.
 
-    What type checkers go by.
+    Type checkers use the same rule.
     """
     names = set()
     for node in statements(ast.parse(source).body):
@@ -76,7 +76,7 @@ def test_each_name_has_one_path():
             value = getattr(package, public)
             if isinstance(value, type) or inspect.isfunction(value):
                 paths.setdefault(id(value), []).append(f"{name}.{public}")
-    # The outcomes of solvers are named where the solvers are.
+    # Solver codes are exported next to the solvers.
     assert [both for both in paths.values() if len(both) > 1] == [
         ["rbd_jax.control.Code", "rbd_jax.simulate.Code"]
     ]
@@ -114,6 +114,6 @@ def test_everything_public_can_be_imported():
 
 
 def test_public_packages_are_public():
-    """Their names are there without an import of their own, but for those whose names are all the package's, and the command."""
+    """All packages are available without a separate import, except the command and packages that `rbd_jax` re-exports."""
     packages = {name.removeprefix("rbd_jax.") for name in PACKAGES[1:]}
     assert packages - set(rbd.__all__) == {"cli", "compiler", "dynamics", "loops", "model", "optimize"}

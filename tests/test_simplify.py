@@ -1,4 +1,4 @@
-"""The simplifier: its programs compute what the original does, and each rule spares what it says (book §10.4)."""
+"""The simplifier: programs compute the same as the original, and each rule saves the stated operations (book §10.4)."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def simplified(function, *given):
     return ScalarProgram(jax.make_jaxpr(function)(*given))
 
 
-#: Functions with all kinds of operations in them.
+#: Functions with all kinds of operations.
 FUNCTIONS = {
     "sums": (
         lambda x, m: (jnp.sum(m, axis=1), jnp.prod(m, axis=0), jnp.cumsum(m, axis=1), m.max(), m.min(axis=0)),
@@ -70,7 +70,7 @@ def test_same_results(name):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
 
 
-#: Functions of a scalar, and how many multiplications (divisions) and additions are left of them.
+#: Functions of a scalar, and the remaining multiplications (divisions) and additions.
 RULES = {
     "x * 0": (lambda x: x * 0 + 2.0, 0, 0),
     "x * 1": (lambda x: 1.0 * x / 1.0, 0, 0),
@@ -109,7 +109,7 @@ def test_batches_and_compilation():
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
-#: Functions with known zeros, of two numbers that may be infinite or NaN.
+#: Functions with known zeros, of two variables that may be infinite or NaN.
 WITH_ZEROS = {
     "a product": lambda x, y: x * 0.0 + y,
     "a difference": lambda x, y: (x * y - x * y) + 1.0,

@@ -1,4 +1,4 @@
-"""`rbd-jax simulate` that was killed, interrupted or refused: the same files in the end, and nothing lost."""
+"""`rbd-jax simulate` after a kill, interrupt or error: resuming writes the same files, and no data are lost."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ WORDS = [
     "--checkpoint-every",
     "0",
 ]
-#: The command, which ends itself by a signal at a save.
+#: The command, which kills itself by a signal at a save.
 KILLED = """if True:
     import signal, sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests were started with it ignored
@@ -41,12 +41,12 @@ KILLED = """if True:
 
 
 def environment():
-    """That of another process: with its precision, so that the results are the same."""
+    """Returns the environment of a separate process with the same precision, so that the results are the same."""
     return os.environ | {"PYTHONPATH": str(ROOT), "JAX_ENABLE_X64": "1"}
 
 
 def killed_at_a_save(save, words, number=signal.SIGKILL):
-    """The command, ended by a signal at a save; what it says on stderr."""
+    """Runs the command with a signal at a save; returns its stderr output."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(save), str(int(number)), *words],
         env=environment(),
@@ -79,7 +79,7 @@ def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, ca
     assert [path.name for path in tmp_path.iterdir()] == ["simulate.checkpoint"]
     assert "has the progress of an earlier run; continue it with --resume" in refused(capsys, *words)
     assert "--seed: 0 there, 1 here" in refused(capsys, *words, "--resume", "--seed", "1")
-    # What a process has left that was killed while it wrote goes, too; not what one is at.
+    # Partial folders of killed processes are removed, those of running processes stay.
     for number in (2**22 + 1, os.getppid()):
         (tmp_path / f".{number}.{os.uname().nodename}.part").mkdir()
     assert main([*words, "--resume"]) == 0
@@ -92,7 +92,7 @@ def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, ca
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(undisturbed, tmp_path, seed):
-    """In imports, while it compiles, between two saves or while it writes."""
+    """The kill comes during imports, compilation, between saves or while writing."""
     words = [sys.executable, "-m", "rbd_jax", *WORDS, "--out"]
     whole = killed.undisturbed([*words, str(tmp_path / "timed")], environment())
     result = tmp_path / "trajectory.png"
@@ -104,7 +104,7 @@ def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(undisturbed,
 
 def test_steps_that_do_not_make_up_the_time_are_told(tmp_path, capsys):
     out = "--out", str(tmp_path)
-    # As many samples and steps as in `test_command_line.py`, so that nothing else is compiled.
+    # The same number of samples and steps as in `test_command_line.py`, so that nothing else is compiled.
     assert main(["simulate", "pendulum", "--batch", "3", "--seconds", "0.22", "--dt", "0.03", *out]) == 0
     told = "0.22 s is not a multiple of the time step 0.03 s; simulating 7, 0.21 s"
     assert told in capsys.readouterr().out
@@ -114,7 +114,7 @@ def test_steps_that_do_not_make_up_the_time_are_told(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_samples_that_fail_are_told_by_the_exit_code(tmp_path, capsys):
-    """Two hinges on one axis, between which there is nothing: of what acts on the first alone nothing can be said."""
+    """Two hinges on one axis with no mass between them: forward dynamics is singular for torques on the first one."""
     path = tmp_path / "coaxial.urdf"
     link = '<link name="{}"/>'.format
     joint = '<joint name="{0}-{1}" type="continuous"><parent link="{0}"/><child link="{1}"/><axis xyz="0 0 1"/></joint>'.format

@@ -1,4 +1,4 @@
-"""The tiers of public names: docs/stability.md lists all of them, and what newcomers read uses stable ones."""
+"""The tiers of public names: docs/stability.md lists all of them, and texts for newcomers use stable ones."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ TIERS = ("Stable", "Provisional", "Experimental")
 
 
 def names_of(tier):
-    """The names in backquotes of a section: of `rbd_jax` itself, and those of its packages as `package.name`."""
+    """Returns the names in backquotes of a section: of `rbd_jax`, and of its packages as `package.name`."""
     page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
     section = page.partition(f"## {tier}\n")[2].partition("\n## ")[0]
     lists = re.findall(r"^- (?!Options|Names)(.*(?:\n  .*)*)", section, re.MULTILINE)
@@ -27,11 +27,11 @@ OWN = {tier: names_of(tier)[0] for tier in TIERS}
 def test_each_exported_name_has_one_tier():
     listed = [name for names in OWN.values() for name in names]
     assert sorted(listed) == sorted(rbd.__all__)
-    assert len(OWN["Stable"]) < 120  # as many as can be kept
+    assert len(OWN["Stable"]) < 120  # an upper bound that can be maintained
 
 
 def test_nothing_else_is_exported():
-    """What else the package has as attributes are its private modules and packages."""
+    """All other attributes of the package are its private modules and packages."""
     others = {name for name in vars(rbd) if not name.startswith("_")} - set(rbd.__all__)
     assert {type(vars(rbd)[name]).__name__ for name in others} <= {"module", "CallablePackage"}
 

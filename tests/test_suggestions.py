@@ -1,4 +1,4 @@
-"""Messages about unknown names: what follows a suggestion follows it as a sentence, with one mark between them."""
+"""Messages about unknown names: text after a suggestion forms a sentence, separated by a single punctuation mark."""
 
 import ast
 import itertools
@@ -13,17 +13,17 @@ from rbd_jax._core.errors import continued, suggest
 
 PACKAGE = Path(rbd.__file__).parent
 
-#: Marks that do not stand beside each other.
+#: Adjacent punctuation marks.
 DOUBLED = re.compile(r"[?!;:,.][?!;:,]|[?!;:,]\.")
 
 
 def calls(node: ast.AST, names: set[str]) -> bool:
-    """Whether an expression is a call of one of these functions."""
+    """Returns whether an expression is a call of one of these functions."""
     return isinstance(node, ast.Call) and getattr(node.func, "id", None) in names and len(node.args) < 3
 
 
 def followed(tree: ast.AST, names: set[str]) -> list[int]:
-    """The lines in which text follows what one of these functions returns, in an f-string or a sum of strings."""
+    """Returns the lines where an f-string or a sum of strings has text after the result of one of these functions."""
     found = []
     hints = {
         target.id
@@ -43,7 +43,7 @@ def followed(tree: ast.AST, names: set[str]) -> list[int]:
 
 
 def returning(tree: ast.AST, names: set[str]) -> set[str]:
-    """The functions that return what one of these functions does."""
+    """Returns the functions that return the result of one of these functions."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     returns = lambda node: (
         isinstance(node, ast.Return) and node.value is not None and calls(node.value, names)
@@ -52,13 +52,13 @@ def returning(tree: ast.AST, names: set[str]) -> set[str]:
 
 
 def test_nothing_follows_a_suggestion():
-    """But what it is given to follow: in every file of the library, also through functions that return one."""
+    """Only the arguments of `suggest` may add text, in all files and also in functions that return a suggestion."""
     for file in sorted(PACKAGE.rglob("*.py")):
         source = file.read_text(encoding="utf-8")
         if "suggest(" in source:
             tree = ast.parse(source)
             assert not followed(tree, {"suggest"} | returning(tree, {"suggest"})), file
-        # A question of its own is continued by the same rule.
+        # Messages with their own question use the same rule.
         asks = "did you mean" in source and file.name != "errors.py"
         assert not asks or "continued(" in source, file
 
@@ -78,7 +78,7 @@ def test_the_scan_finds_what_follows(source):
 
 
 def test_one_mark_between_sentences():
-    """For all that may come: a close name, a list of names, none; with and without a sentence that follows."""
+    """This holds for a close name, a list of names and no names, with and without a following sentence."""
     names = [["elbow"], [f"joint {i}" for i in range(20)], [], ["elbow", "knee?"]]
     for known, name, more, listed in itertools.product(
         names, ("elbwo", "xyz"), ("", "More of it"), (True, False)
@@ -107,7 +107,7 @@ def unknown_parent():
     return builder.build()
 
 
-#: Several of the functions that say more than the suggestion.
+#: Some of the functions that add text to the suggestion.
 MESSAGES = {
     "robot": lambda: rbd.load("quadrupd"),
     "file": lambda: rbd.load("robots/quadrupd"),

@@ -1,4 +1,4 @@
-"""The runner of the slow sweeps: parts that are fair and always the same, and a run that goes on where another stopped."""
+"""The runner of the slow sweeps: a reproducible order, and continuation of a stopped run."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ def sweep():
 
 
 def test_an_order_depends_on_the_seed_alone(sweep):
-    """Files stay together, and each seed has another order, whatever order they come in."""
+    """Tests of a file stay together, and the order depends on the seed and not on the input order."""
     names = [f"{file}::test_{i}" for file in "abcdefg" for i in range(3)]
     orders = [sweep.shuffled(names, seed) for seed in range(9)]
     assert all(sorted(order) == names for order in orders) and len({tuple(order) for order in orders}) > 7
@@ -60,7 +60,7 @@ def test_mended():
 
 @pytest.mark.slow
 def test_what_has_passed_is_not_run_again(tmp_path):
-    """A copy of the runner beside two tests, of which one fails at first."""
+    """Runs a copy of the runner with two tests, one of which fails at first."""
     for folder in ("scripts", "tests", "rbd_jax"):
         (tmp_path / folder).mkdir()
     (tmp_path / "scripts" / "_sweep.py").write_text((SCRIPTS / "_sweep.py").read_text())
@@ -82,7 +82,7 @@ def test_what_has_passed_is_not_run_again(tmp_path):
     [file] = (tmp_path / ".pytest_cache" / "sweep").glob("*.jsonl")
     assert len([json.loads(line) for line in file.read_text().splitlines() if line]) == 2
     with file.open("a") as results:
-        results.write('{"name": "tests/te')  # a run that was killed while it wrote
+        results.write('{"name": "tests/te')  # a run that was killed while writing
     (tmp_path / "mended").touch()
     code, ran, said = run()
     assert (code, ran) == (0, ["mended"]) and "2 passed, 0 failed, 0 skipped; 1 had passed" in said

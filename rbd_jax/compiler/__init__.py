@@ -1,17 +1,17 @@
-"""A function of one sample compiled for whole batches, as machine code of a processor or as a kernel of a GPU.
+"""Compiles a function of one sample for complete batches, as machine code of a CPU or as a GPU kernel.
 
-It knows nothing of rigid bodies. `README.md` beside this file shows how a program goes through it.
+The package is independent of rigid-body dynamics. Its `README.md` describes the stages of the compiler.
 
-- `each`: a function of each row of arrays, which a kernel computes row by row
-- `mapped`: a function of each sample of a batch, as one operation of JAX: a kernel where that is possible and worth it
-- `Mapped`: that function
-- `single`: a function as one operation that `jax.vmap` turns into such a function
+- `each`: applies a function to each row of arrays; a kernel computes the rows separately
+- `mapped`: applies a function to each sample of a batch, as one JAX operation, which becomes a kernel where that is worthwhile
+- `Mapped`: a function of one sample, the parameter of this operation
+- `single`: a function as one operation that `jax.vmap` turns into a `Mapped` function
 - `in_lanes`: `jax.lax.map` over groups of samples, for functions that cannot be kernels
-- `ScalarProgram`: a function with some of its numbers known, without the arithmetic that they spare
-- `count_operations`: what a function computes
-- `Operations`: how many operations that are
-- `kernels_in`: what is made of each mapped function within another, and why
-- `Explanation`: that
+- `ScalarProgram`: a function simplified for known arguments
+- `count_operations`: counts the operations of a function
+- `Operations`: the numbers of operations
+- `kernels_in`: explains for each mapped function of a program whether it becomes a kernel
+- `Explanation`: one such explanation
 - `why_no_kernels`: the reason why kernels are unavailable
 """
 

@@ -1,4 +1,4 @@
-"""Everything that depends on the versions of JAX, XLA and llvmlite: private layouts, and the versions tested."""
+"""Code that depends on the versions of JAX, XLA and llvmlite: private memory layouts, and tested versions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import jax
 import jaxlib
 
 
-#: The lowest and the highest version of each package with which all tests of kernels passed.
+#: The lowest and the highest version of each package with which all kernel tests passed.
 TESTED = {"jax": ("0.9", "0.12"), "jaxlib": ("0.9", "0.12"), "llvmlite": ("0.45", "0.50")}
 
-#: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its interface, context, extension,
-#: arguments and results, of a buffer its numbers and sides, of an extension its kind and the metadata, of these the version.
+#: Byte offsets in the structures of XLA's foreign function interface (`xla/ffi/api/c_api.h`, version 0). Call frame: interface,
+#: context, extension, arguments and results. Buffer: data and dimensions. Extension: kind and metadata. Metadata: version.
 INTERFACE, CONTEXT, EXTENSION, ARGUMENTS, RESULTS = 16, 24, 8, 72, 112
 DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 24, 40, 8, 24, 24, 28
 
-#: Of the interface: what makes an error and destroys one, what schedules a task, and what tells the number of threads.
+#: Byte offsets in the interface: functions that create and destroy an error, schedule a task, and return the number of threads.
 CREATE, DESTROY, SCHEDULE, THREADS = 48, 64, 136, 144
-#: The code of an error where memory is used up.
+#: The error code for exhausted memory.
 EXHAUSTED = 8
 
 
@@ -34,9 +34,9 @@ LIBRARY = str(Path(__file__).resolve().parents[1])
 
 
 def place_of(equations: Sequence) -> str:
-    """Where in the caller's code the last of some operations, each within the one before, comes from, in words.
+    """Returns the source location of nested operations as text, from the innermost operation outwards.
 
-    That is the innermost line that is neither JAX's nor this library's.
+    The location is the innermost line of code that belongs neither to JAX nor to this library.
     """
     packages = [path for module in (jax, jaxlib, equinox) for path in module.__path__]
     packages += [f"{LIBRARY}/{folder}" for folder in ("compiler", "parallel", "_core")]
@@ -51,7 +51,7 @@ def place_of(equations: Sequence) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The installed version of each package."""
+    """Returns the installed version of each package."""
     found = {}
     for name in TESTED:
         try:
@@ -62,7 +62,7 @@ def versions() -> dict[str, str]:
 
 
 def untested(installed: dict[str, str]) -> list[str]:
-    """Installed packages outside the tested range, each as a phrase for a message."""
+    """Returns the installed packages outside of the tested range, each as a phrase for a message."""
     return [
         f"{name} {installed[name]} (tested: {low} to {high})"
         for name, (low, high) in TESTED.items()
@@ -71,7 +71,7 @@ def untested(installed: dict[str, str]) -> list[str]:
 
 
 def _numbers(text: str) -> tuple[int, int]:
-    """Major and minor version."""
+    """Returns the major and minor version."""
     major, minor, *_ = (*text.split("."), "0")
     digits = lambda part: int("".join(c for c in part if c.isdigit()) or 0)
     return digits(major), digits(minor)

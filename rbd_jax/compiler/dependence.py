@@ -12,7 +12,7 @@ from .jaxprs import PROGRAMS, of_scan, opened
 
 @functools.lru_cache(maxsize=4096)
 def dependent(jaxpr: Jaxpr, given: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which results of a program depend on the sample, where these of its arguments do."""
+    """Returns which results of a program depend on the sample, if the arguments in `given` do."""
     known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
     read = lambda atom: not isinstance(atom, Literal) and known[atom]
     for equation in jaxpr.eqns:
@@ -68,7 +68,7 @@ class OfWhile:
         while True:
             (self.apart,) = dependent(test, (*given[self.test], *self.carried))
             self.of_step = dependent(body, (*given[self.body], *self.carried))
-            # Where samples end at different steps, all that they carry is their own.
+            # If samples stop at different iterations, all carried values depend on the sample.
             grown = tuple(a or b or self.apart for a, b in zip(self.carried, self.of_step))
             if grown == self.carried:
                 break
@@ -76,5 +76,5 @@ class OfWhile:
 
 
 def of_rounds(params: dict, given: Sequence[bool]) -> tuple[bool, ...]:
-    """Which arguments of a round of a scan depend on the sample."""
+    """Returns which arguments of the body of a scan depend on the sample."""
     return OfScan(params, given).given

@@ -1,12 +1,12 @@
-"""Scalars of a program, each computed from others: an operation on them is simplified as it is made (see `scalarize`).
+"""The scalars of a program, each computed from others. Operations are simplified when they are created (see `scalarize`).
 
 Non-finite numbers
 ------------------
-The rules replace `x · 0` and `x - x` by 0, which is where most of the speed comes from. In plain arithmetic these are NaN if x is
+The rules replace `x · 0` and `x - x` by 0, which is the main source of speed. In plain arithmetic these are NaN if x is
 infinite or NaN. So the new zero carries the set of inputs that would make it NaN (it is `Spoilt` by them), and each operation
-passes the set on. A result is NaN if one of these inputs is not finite; the check is omitted where the result depends on the
-input anyway. A result is therefore finite only if it is finite in plain arithmetic, for all inputs. One case is lost: overflow
-or a division by zero, of finite inputs, multiplied by a known zero.
+propagates the set. A result is NaN if one of these inputs is not finite; the check is omitted where the result depends on the
+input anyway. A result is therefore finite only if it is finite in plain arithmetic, for all inputs. One case is not detected:
+an overflow or a division by zero, from finite inputs, that is multiplied by a known zero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 
-#: What is evaluated in NumPy where all operands are known. The rest is evaluated by JAX.
+#: Operations that NumPy evaluates if all operands are known. JAX evaluates the others.
 _NUMPY = {
     "add": np.add,
     "add_any": np.add,
@@ -55,7 +55,8 @@ _NUMPY = {
 }
 
 
-#: Operations that are NaN if an operand is; and those of them that are infinite or NaN, or NaN, if one is infinite.
+#: Operations whose result is NaN if an operand is NaN; those that are infinite or NaN if an operand is infinite; and those that
+#: are NaN then.
 _NAN_STAYS = frozenset(
     "add sub mul div neg abs square integer_pow sqrt rsqrt cbrt max min clamp sin cos tan asin acos atan atan2 sinh cosh tanh "
     "asinh acosh atanh exp exp2 log log1p expm1 logistic erf erfc erf_inv floor ceil round rem sign nextafter "
@@ -75,8 +76,9 @@ class Spoilt(NamedTuple):
 class Reach(NamedTuple):
     """Inputs that make a scalar non-finite, one bit each.
 
-    - `nan`: inputs for which NaN makes it NaN.
-    - `infinite`: inputs for which infinity makes it infinite or NaN; `infinite_is_nan`: those for which it makes it NaN.
+    - `nan`: inputs for which NaN makes the scalar NaN.
+    - `infinite`: inputs for which infinity makes the scalar infinite or NaN.
+    - `infinite_is_nan`: inputs for which infinity makes the scalar NaN.
     """
 
     nan: int
@@ -108,18 +110,18 @@ _TRUTH = np.dtype(bool)
 
 
 class Scalars:
-    """All scalars of a program, by number, in the order in which they can be computed. Equal ones have the same number."""
+    """All scalars of a program, by index, in an order in which they can be computed. Equal scalars have the same index."""
 
     def __init__(self):
         self.reach: list[Reach] = []
-        self.plain: list[int] = []  # the scalar itself, of one that is spoilt
-        self.by: list[int] = []  # and a number for what spoils it; 0 for nothing
+        self.plain: list[int] = []  # for a spoilt scalar, the scalar itself
+        self.by: list[int] = []  # and the index of its spoilers; 0 for none
         self._spoilers = [Spoilt(0, 0)]
         self._spoilers_by = {self._spoilers[0]: 0}
         self._unions: dict[tuple[int, int], int] = {}
         self._spoilt: dict[tuple[int, int], int] = {}
         self._fines: dict[tuple[int, int], int] = {}
-        self._inputs: list[int] = []  # and other numbers of which it is not known whether they are finite
+        self._inputs: list[int] = []  # and other numbers that may or may not be finite
         self.operation: list[str] = []
         self.arguments: list[tuple[int, ...]] = []
         self.extra: list[Any] = []
@@ -150,7 +152,7 @@ class Scalars:
         if operation == "select_n":
             cases = own[1:]
             if any(case != cases[0] for case in cases):
-                # Inputs that reach only some of the cases: the selection itself counts as an input.
+                # If inputs reach only some of the cases, the selection itself counts as an input.
                 common = Reach(*(functools.reduce(operator.and_, masks) for masks in zip(*cases)))
                 return Reach(*(a | b for a, b in zip(common, self._as_input(node))))
             return cases[0]
@@ -169,15 +171,15 @@ class Scalars:
         return Reach(nan, infinite, infinite_is_nan)
 
     def _as_input(self, node: int) -> Reach:
-        """The reach of a new input, which may or may not be finite."""
+        """Returns the reach of a new input, which may or may not be finite."""
         bit = 1 << len(self._inputs)
         self._inputs.append(node)
         return Reach(bit, bit, 0)
 
-    # Numbers that are not finite.
+    # Non-finite numbers.
 
     def spoilt(self, node: int, by: int) -> int:
-        """`node`, spoilt by the spoilers with this number."""
+        """Returns `node`, spoilt by the spoilers with this index."""
         if self.by[node]:
             node, by = self.plain[node], self._union(self.by[node], by)
         found = self._spoilt.get((node, by))
@@ -213,7 +215,7 @@ class Scalars:
         return found
 
     def dropped(self, node: int, x: int) -> int:
-        """`node`, spoilt by the inputs that make x non-finite: it replaces an expression that is NaN then."""
+        """Returns `node`, spoilt by the inputs that make x non-finite. It replaces an expression that is NaN then."""
         reach = self.reach[x]
         return self.spoilt(node, self._spoiler(Spoilt(reach.nan, reach.infinite))) if reach.nan else node
 
@@ -224,7 +226,7 @@ class Scalars:
         return self.spoilt(rule(self, *[self.plain[x] for x in operands], **how), by)
 
     def settled(self, node: int, last: bool = False) -> int:
-        """A plain scalar that is NaN where this one is spoilt. As a `last` result it may also be infinite."""
+        """Returns a plain scalar that is NaN where this one is spoilt. As a `last` result it may also be infinite."""
         if not self.by[node]:
             return node
         plain, (nan, infinite) = self.plain[node], self._spoilers[self.by[node]]
@@ -249,7 +251,7 @@ class Scalars:
         return np.array(own, np.int64).reshape(nodes.shape)
 
     def _fine(self, nan: int, infinite: int) -> int:
-        """Scalar that is true if no input of `nan` is NaN, and none of `infinite` is infinite or NaN."""
+        """Returns a scalar that is true if no input of `nan` is NaN, and no input of `infinite` is infinite or NaN."""
         found = self._fines.get((nan, infinite))
         if found is not None:
             return found
@@ -279,10 +281,10 @@ class Scalars:
         self._fines[nan, infinite] = fine
         return fine
 
-    # Making them.
+    # Creation.
 
     def input(self, index: int, shape, dtype) -> np.ndarray:
-        """An array that is not known."""
+        """Returns an unknown array."""
         size = int(np.prod(shape))
         own = [self._add(("input", index, i), "input", (), (index, i), dtype) for i in range(size)]
         return np.array(own, np.int64).reshape(shape)
@@ -292,7 +294,7 @@ class Scalars:
         return self._add(("constant", value.dtype.str, value.tobytes()), "constant", (), value, value.dtype)
 
     def constants(self, array) -> np.ndarray:
-        """An array that is known."""
+        """Returns a known array."""
         array = np.asarray(array)
         flat, kind, size, raw = array.reshape(-1), array.dtype.str, array.itemsize, array.tobytes()
         own = []
@@ -303,7 +305,7 @@ class Scalars:
         return np.array(own, np.int64).reshape(array.shape)
 
     def opaque(self, primitive, params, operands, avals, out_avals) -> list[np.ndarray]:
-        """An operation that is left as it is, on whole arrays."""
+        """Returns the results of an operation on arrays that is not split into scalars."""
         operands = [self.all_settled(x) for x in operands]
         flat = tuple(int(i) for x in operands for i in x.reshape(-1))
         shapes, dtypes = [x.shape for x in operands], [aval.dtype for aval in avals]
@@ -319,14 +321,14 @@ class Scalars:
             results.append(np.array(own, np.int64).reshape(aval.shape))
         return results
 
-    # Looking at them.
+    # Inspection.
 
     def value(self, node: int):
-        """The number, or None where it is not known."""
+        """Returns the number, or None if it is unknown."""
         return self.extra[node] if self.operation[node] == "constant" else None
 
     def values(self, nodes: np.ndarray, dtype) -> np.ndarray | None:
-        """The numbers of an array, or None where one of them is not known."""
+        """Returns the numbers of an array, or None if one of them is unknown."""
         if not nodes.size:
             return np.zeros(nodes.shape, dtype)
         flat = nodes.reshape(-1).tolist()
@@ -337,10 +339,10 @@ class Scalars:
     def _is(self, node: int, operation: str) -> bool:
         return self.operation[node] == operation
 
-    # Computing with them.
+    # Operations.
 
     def apply(self, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
-        """One operation on scalars, simplified."""
+        """Returns the simplified result of an operation on scalars."""
         name = "add" if primitive.name == "add_any" else primitive.name
         known, operation = True, self.operation
         for node in operands:
@@ -359,7 +361,7 @@ class Scalars:
     def _applied_to_spoilt(self, name: str, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
         plain = [self.plain[x] for x in operands]
         if name == "select_n":
-            # What spoils all cases spoils what is selected; what spoils some belongs to them.
+            # Spoilers common to all cases spoil the selection; other spoilers stay with their cases.
             chosen = self.value(operands[0])
             if chosen is not None:
                 return operands[1 + int(chosen)]
@@ -385,7 +387,7 @@ class Scalars:
         return self._add(key, name, operands, (primitive, params), dtype)
 
     def _of(self, primitive, *operands: int, params=()) -> int:
-        """An operation of the operands' type as it stands."""
+        """Returns an operation with the operands' type, without simplification."""
         return self._plain(primitive.name, primitive, params, operands, self.dtype[operands[0]])
 
     def _number(self, value, like: int) -> int:
@@ -452,7 +454,7 @@ class Scalars:
                 first, second = self.arguments[y]
                 return self._sum(self._sum(x, self._negative(first)), second)
             return self._of(lax.sub_p, x, y)
-        # The two ways round are one difference and its negative.
+        # Both orders share one difference, up to its sign.
         if x > y:
             return self._negative(self._of(lax.sub_p, y, x))
         return self._of(lax.sub_p, x, y)
@@ -533,10 +535,10 @@ class Scalars:
         return self._of(primitive, x, y)
 
 
-#: Rules that hold for integers and truth values as well.
+#: Rules that also hold for integers and truth values.
 _ALL_TYPES = {"select_n", "and", "or"}
 
-#: Operations that give the same either way round.
+#: Commutative operations.
 _EITHER_WAY = {"add", "mul", "max", "min", "and", "or"}
 
 _RULES = {
@@ -555,8 +557,7 @@ _RULES = {
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Without Python's search for garbage: scalars are many and stay, and to go over all of them again and again takes a third of
-    the time."""
+    """Disables Python's garbage collection, which would take a third of the time: scalars are many and long-lived."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -567,7 +568,7 @@ def no_collection() -> Iterator[None]:
 
 
 def evaluated(primitive, params: tuple, known, dtype) -> np.ndarray:
-    """An operation on each entry of known arrays."""
+    """Evaluates an operation on known arrays."""
     name = primitive.name
     with np.errstate(all="ignore"):
         if name in _NUMPY:

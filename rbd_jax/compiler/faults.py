@@ -32,11 +32,11 @@ def why_no_kernels(platform: str) -> str | None:
         return f"{SWITCH} is 0"
     if switch != "1" and (others := compat.untested(compat.versions())):
         return _warned(
-            f"they are not tested with {', '.join(others)}. Set {SWITCH}=1 to have them all the same, or install a tested version"
+            f"they are not tested with {', '.join(others)}. Set {SWITCH}=1 to use them anyway, or install a tested version"
         )
     if not is_compiled_here():
         return "llvmlite is not installed"
-    # A kernel can only be run on a device of this machine: cross-compiled ones are not checked.
+    # Kernels can run only on devices of this machine. Cross-compiled kernels are not checked.
     platform = "cuda" if platform == "gpu" else platform
     is_here = jax.default_backend() == ("gpu" if platform == "cuda" else platform)
     return _checked(platform) if is_here else None
@@ -54,13 +54,13 @@ def _checked(platform: str) -> str | None:
             (found,) = run(x)
         right = np.allclose(found, np.sin(x) * np.sqrt(x * x + 1) - x / 3, rtol=1e-5, atol=1e-6)
     except Exception as error:
-        return _warned(f"a small one could not be made: {_described(error)}")
-    return None if right else _warned("a small one computes wrong numbers")
+        return _warned(f"a small test kernel could not be compiled: {_described(error)}")
+    return None if right else _warned("a small test kernel computes wrong numbers")
 
 
 def warn(error: Exception) -> None:
     """Warns that a kernel could not be compiled."""
-    _tell(f"a kernel could not be made, and the function is mapped without: {_described(error)}")
+    _tell(f"a kernel could not be compiled, and the function is mapped without a kernel: {_described(error)}")
 
 
 def _warned(reason: str) -> str:

@@ -1,4 +1,4 @@
-"""The program of one sample as scalars and as loops that stay loops: what a kernel works out, and what is left for after it."""
+"""Translation of a program of one sample to scalars and loops of a kernel, and to operations that follow the kernel."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ from .scalarize import UNROLLED, Interpreter
 from .schedule import NoKernel, Piece
 
 
-#: A loop stays a loop if unrolled it would work on more entries of arrays than these; if it cannot stay one, up to so many more
-#: are unrolled.
+#: A loop is not unrolled if it would compute more array entries than ENTRIES. A loop that must be unrolled may have up to
+#: MOST_ENTRIES.
 ENTRIES, MOST_ENTRIES = 100_000, 400_000
 
 
-#: Entries of arrays from which on a branch of `cond` is worth a jump.
+#: Minimum number of array entries at which a branch of `cond` is worth a jump.
 LARGE_BRANCH = 300
 
-#: Scalars that are made before simplification, at 4 µs each. A program with more has no kernel.
+#: Maximum number of scalars before simplification, each of which takes 4 µs. A larger program has no kernel.
 MOST_SCALARS = 4_000_000
 
 
 class Later:
-    """An array that is there only after the kernel."""
+    """An array that is available only after the kernel."""
 
 
 @dataclass(eq=False)
 class Rows(Later):
-    """What a loop of the kernel returns row by row.
+    """The stacked outputs of a loop of the kernel.
 
-    - `nodes`: a row, of the scalars of a round.
+    - `nodes`: the scalars of one iteration, which are a row.
+    - `length`: the number of rows.
+    - `dtype`: the data type.
     """
 
     nodes: np.ndarray
@@ -50,17 +52,22 @@ class Rows(Later):
 
 @dataclass(eq=False)
 class Made(Later):
-    """What an operation after the kernel makes."""
+    """The result of an operation that follows the kernel."""
 
 
 @dataclass(eq=False)
 class Loop:
-    """A loop that stays: each round works out from what is carried what is carried on, and rows.
+    """A loop of a kernel. Each iteration computes new carried values, and rows.
 
     - `length`: the number of iterations; None for a `while` loop.
-    - `begins`, `goes_on`: the condition of a `while` loop before the first iteration, a scalar outside, and after each iteration.
-    - `start`: the scalars outside of it that it begins with; `carried` those of a round, and `kinds` their types.
-    - `outer`: what a round uses of the scalars outside.
+    - `reverse`: True if a scan runs from its last row to its first.
+    - `piece`: the scalars of one iteration.
+    - `start`: the initial carried values, as scalars of the enclosing program.
+    - `carried`: the carried values after an iteration, and `kinds`, their data types.
+    - `rows`: the stacked outputs.
+    - `outer`: the scalars of the enclosing program that an iteration uses.
+    - `begins`, `goes_on`: the condition of a `while` loop before the first iteration, as a scalar of the enclosing program, and
+      after each iteration.
     """
 
     length: int | None
@@ -76,38 +83,38 @@ class Loop:
 
     @property
     def given(self) -> tuple[int, ...]:
-        """The scalars outside of it that it needs."""
+        """The scalars of the enclosing program that the loop needs."""
         return (*self.start, *self.outer, *(() if self.begins is None else (self.begins,)))
 
     @property
     def wanted(self) -> list[int]:
-        """Those of a round that are needed after it."""
+        """The scalars of an iteration that are needed after it."""
         return [*self.carried, *(() if self.goes_on is None else (self.goes_on,))]
 
 
 class KernelScalars(Scalars):
-    """Scalars, of which some are what a loop ends with."""
+    """Scalars that may be final carried values of loops."""
 
     def loop(self, loop: Loop) -> list[int]:
         node = self._add(("loop", next(self._count)), "loop", loop.given, loop, np.int64)
         return [self._add(("entry", node, i), "entry", (node,), i, kind) for i, kind in enumerate(loop.kinds)]
 
     def variable(self, source: tuple, place: int, dtype) -> int:
-        """A number that is not known: where it comes from, and its place there.
+        """Returns an unknown number, given by its source and its index there.
 
-        It is one of those that a loop carries, `("carry",)`, one from around the loop, `("outer",)`, of what all samples share,
-        `("shared", number)`, or of an argument or a table, `("sample" | "table", number, steps)`, where with each round of each
-        loop around it the place moves on by that loop's step.
+        Sources are the carried values of the loop, `("carry",)`, scalars of the enclosing program, `("outer",)`, shared arguments,
+        `("shared", number)`, and arguments of the sample or tables, `("sample" | "table", number, steps)`. With each iteration
+        of an enclosing loop, the index into the latter increases by the loop's step.
         """
         return self._add(("input", source, place), "input", (), (source, place), dtype)
 
     def array(self, source: tuple, shape, dtype) -> np.ndarray:
-        """An array that is not known."""
+        """Returns an unknown array."""
         own = [self.variable(source, place, dtype) for place in range(math.prod(shape))]
         return np.array(own, np.int64).reshape(shape)
 
     def outside(self, node: int, of: Scalars) -> int:
-        """A scalar of the program around this one."""
+        """Returns a scalar of the enclosing program."""
         value = of.value(node)
         if value is not None:
             return self.constant(value)
@@ -115,16 +122,18 @@ class KernelScalars(Scalars):
 
 
 class _Unroll(Exception):
-    """A loop that cannot stay one."""
+    """Raised for a loop that must be unrolled."""
 
 
 class Fusing(Interpreter):
-    """Runs a program on scalars, with long loops as loops.
+    """Runs a program on scalars without unrolling long loops.
 
-    - `tables`: known rows that loops are given, shared with what runs the program around it.
-    - `depth`: the loops around it; 0 for the whole program.
-    - `path`: the operation that it is at, after those that this is within.
-    - `later`: operations on what is there only after the kernel, with their arguments and results. `loops`: those that stay.
+    - `owner`: the name of the public function, for messages.
+    - `tables`: known rows that loops read, shared with the interpreter of the enclosing program.
+    - `depth`: the number of enclosing loops; 0 for the complete program.
+    - `path`: the current operation, preceded by the operations that contain it.
+    - `later`: operations that follow the kernel, with their arguments and results.
+    - `loops`: the loops that are not unrolled.
     """
 
     scalars: KernelScalars
@@ -142,7 +151,7 @@ class Fusing(Interpreter):
         if len(self.scalars.operation) > MOST_SCALARS:
             raise NoKernel(
                 f"{self.owner}: function has more than {MOST_SCALARS:,} scalars at `{equation.primitive.name}`"
-                f"{place_of(self.path)}, which take minutes to compile; leave fused out"
+                f"{place_of(self.path)}, which takes minutes to compile; leave fused out"
             )
         self.path.pop()
         return results
@@ -169,8 +178,8 @@ class Fusing(Interpreter):
         if self.all_known(equation, args):
             return super().as_it_is(equation, args)
         raise NoKernel(
-            f"{self.owner}: function does `{equation.primitive.name}`{place_of(self.path)} in a way that depends on the sample, "
-            "which a fused kernel cannot; leave fused out"
+            f"{self.owner}: function uses `{equation.primitive.name}`{place_of(self.path)} in a way that depends on the sample, "
+            "which a fused kernel does not support; leave fused out"
         )
 
     def all_known(self, equation: JaxprEqn, args: list) -> bool:
@@ -179,7 +188,7 @@ class Fusing(Interpreter):
         )
 
     def on_cond(self, equation: JaxprEqn, args: list) -> list:
-        """Small branches are all evaluated and selected from. A large one is skipped unless a lane takes it."""
+        """Evaluates all small branches and selects among them. A large branch is skipped unless a lane takes it."""
         found = super().on_cond(equation, args)
         if found is not None:
             return found
@@ -249,7 +258,7 @@ class Fusing(Interpreter):
         return [self.picking.write(args[0], args[1], starts, dtype, inside=True)]
 
     def window_starts(self, equation: JaxprEqn, args: list, first: int) -> list[Start]:
-        """Start index of a window along each axis."""
+        """Returns the start index of a window along each axis."""
         atoms = equation.invars[first:]
         return [self.start(int(x), aval_of(atom).dtype) for x, atom in zip(args[first:], atoms, strict=True)]
 
@@ -319,10 +328,14 @@ class Fusing(Interpreter):
     def windows(
         self, places: np.ndarray, dtype, axes: int, order: Iterable, batched: list
     ) -> dict[tuple, list[Start]]:
-        """Start indices of windows along each axis of an array, for each row of `places`.
+        """Returns the start indices of windows along each axis of an array, for each row of `places`.
 
-        - `order`: the axis of each entry of a row.
-        - `batched`: pairs of a batch axis of the array and the axis of `places` that it corresponds to.
+        Args:
+          places: The indices.
+          dtype: Their data type.
+          axes: The number of axes of the array.
+          order: The axis of each entry of a row.
+          batched: Pairs of a batch axis of the array and the axis of `places` that it corresponds to.
         """
         found = {}
         for at in np.ndindex(places.shape[:-1]):
@@ -342,8 +355,8 @@ class Fusing(Interpreter):
         )
         if sum(map(count, starts)) * math.prod(sizes) > MOST:
             raise NoKernel(
-                f"{self.owner}: function does `{equation.primitive.name}`{place_of(self.path)} at places that depend on the "
-                "sample, of which there are too many for a fused kernel; leave fused out"
+                f"{self.owner}: function uses `{equation.primitive.name}`{place_of(self.path)} at indices that depend on the "
+                "sample, with too many candidates for a fused kernel; leave fused out"
             )
 
     @property
@@ -351,7 +364,7 @@ class Fusing(Interpreter):
         return Picking(self.scalars)
 
     def on_while(self, equation: JaxprEqn, args: list) -> list | None:
-        """Unrolls a loop whose condition is known. Other loops stay: each sample iterates while its own condition holds."""
+        """Unrolls a loop whose condition is known. In other loops, each sample iterates while its own condition holds."""
         found = super().on_while(equation, args)
         if found is not None:
             return found
@@ -383,14 +396,14 @@ class Fusing(Interpreter):
         return self.ends(loop, same, carry)
 
     def in_some(self, truths: np.ndarray) -> int:
-        """Logical or of truth values."""
+        """Returns the logical or of truth values."""
         first, *others = truths.reshape(-1).tolist()
         for other in others:
             first = self.scalars.apply(lax.or_p, (), (first, other), bool)
         return first
 
     def chosen_by_each(self, truths: np.ndarray, no: np.ndarray, yes: np.ndarray, dtype) -> np.ndarray:
-        """`jnp.where(truths, yes, no)`, with `truths` along the leading axes."""
+        """Returns `jnp.where(truths, yes, no)`, with `truths` along the leading axes."""
         shape = truths.shape + (1,) * (yes.ndim - truths.ndim)
         which = np.broadcast_to(truths.reshape(shape), yes.shape)
         own = [
@@ -412,15 +425,15 @@ class Fusing(Interpreter):
             except _Unroll as reason:
                 if length > UNROLLED or length * entries(body) > MOST_ENTRIES:
                     raise NoKernel(
-                        f"{self.owner}: function has a loop of {length} rounds with {reason}, which a fused kernel cannot; leave "
-                        "fused out"
+                        f"{self.owner}: function has a loop of {length} iterations with {reason}, which a fused kernel does not "
+                        "support; leave fused out"
                     ) from None
         found = super().on_scan(equation, args)
         assert found is not None
         return found
 
     def kept(self, params: dict, args: list) -> list:
-        """A loop that stays one."""
+        """Returns the results of a scan that is not unrolled."""
         closed, length = params["jaxpr"], params["length"]
         fixed, carried = of_scan(params)
         args = [self.scalars.all_settled(x) for x in args]
@@ -451,7 +464,7 @@ class Fusing(Interpreter):
         return [*self.ends(loop, same, args[fixed:last]), *returned]
 
     def inside(self) -> tuple[Fusing, Callable[[np.ndarray], np.ndarray]]:
-        """Returns an interpreter for the body of a loop, and a function that imports arrays of the program around it."""
+        """Returns an interpreter for the body of a loop, and a function that imports arrays of the enclosing program."""
         inner = Fusing(self.owner, self.tables, self.depth + 1)
         inner.path = self.path.copy()
         outside = np.vectorize(lambda node: inner.scalars.outside(node, self.scalars), otypes=[np.int64])
@@ -462,7 +475,12 @@ class Fusing(Interpreter):
     ) -> tuple:
         """Returns the carried values of an iteration, their initial scalars, and the types of these.
 
-        - `same`: which carried values the iterations do not change. These need not be carried.
+        Args:
+          inner: The interpreter of the body.
+          outside: Imports arrays of the enclosing program.
+          same: Which carried values the iterations do not change. These need not be carried.
+          args: The initial values.
+          avals: Their shapes and types.
         """
         given, start, kinds = [], [], []
         for is_same, x, aval in zip(same, args, avals, strict=True):
@@ -486,7 +504,10 @@ class Fusing(Interpreter):
         ]
 
     def row(self, nodes: np.ndarray, aval) -> Callable[[KernelScalars], np.ndarray]:
-        """What a round reads of these rows: out of an argument, out of a table of what is known, or what is the same in each."""
+        """Returns a function that reads the current row in an iteration.
+
+        A row is part of an argument, part of a table of known numbers, or the same in each iteration.
+        """
         flat = nodes.reshape(len(nodes), -1)
         known = self.scalars.values(flat, aval.dtype)
         if known is not None:
@@ -497,17 +518,17 @@ class Fusing(Interpreter):
         return lambda scalars: np.array([entry(scalars) for entry in own], np.int64).reshape(aval.shape)
 
     def entry(self, column: list[int], dtype) -> Callable[[KernelScalars], int]:
-        """One entry of a row, of which this is what it is in each round."""
+        """Returns a function that reads one entry of a row; `column` contains its scalars of all iterations."""
         if len(set(column)) == 1:
             return lambda scalars: scalars.outside(column[0], self.scalars)
         if any(self.scalars.operation[node] != "input" for node in column):
-            raise _Unroll("rows that are computed, and not given")
+            raise _Unroll("rows that are computed instead of given")
         sources = {self.scalars.extra[node][0] for node in column}
         places = np.array([self.scalars.extra[node][1] for node in column])
         steps = set(np.diff(places).tolist())
         (source, *others) = sources
         if others or len(steps) > 1 or source[0] not in ("sample", "table"):
-            raise _Unroll("rows that are not those of one argument")
+            raise _Unroll("rows that do not belong to one argument")
         kind, number, before = source
         return lambda scalars: scalars.variable((kind, number, (*before, *steps)), int(places[0]), dtype)
 
@@ -517,18 +538,18 @@ def _traced(function: Callable, *avals) -> ClosedJaxpr:
 
 
 def flat(arrays: Iterable[np.ndarray]) -> list[int]:
-    """The scalars of all arrays in one list."""
+    """Returns the scalars of all arrays in one list."""
     return [node for x in arrays for node in x.reshape(-1).tolist()]
 
 
 def stays(equation: JaxprEqn) -> bool:
-    """Whether a scan is to stay a loop."""
+    """Returns True if a scan should not be unrolled."""
     length, body = equation.params["length"], opened(equation.params["jaxpr"])[0]
     return length > UNROLLED or (length > 1 and length * entries(body) > ENTRIES)
 
 
 def passed_on(jaxpr: Jaxpr) -> list[int | None]:
-    """Which argument of a program each of its results is, as it was; None if it is another."""
+    """Returns the index of the argument that each result of a program is unchanged from; None for other results."""
     known = {var: place for place, var in enumerate(jaxpr.invars)}
     read = lambda atom: None if isinstance(atom, Literal) else known.get(atom)
     for equation in jaxpr.eqns:

@@ -1,6 +1,6 @@
-"""What the operations of JAX that have programs of their own are made of: loops, branches, calls, linear solves.
+"""Access to the inner programs of JAX operations: loops, branches, calls and linear solves.
 
-Their parameters are no public part of JAX: what its versions name differently is read here.
+The parameters of these operations are not public in JAX. This module handles the differences between versions of JAX.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.interpreters import partial_eval
 
 
-#: Operations that are a program, and the parameter that it is.
+#: Operations that run an inner program, and the name of the parameter that holds it.
 PROGRAMS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -27,17 +27,17 @@ PROGRAMS = {
 
 
 def opened(program) -> tuple[Jaxpr, Sequence]:
-    """A program's operations, and the constants that it has of its own."""
+    """Returns the jaxpr of a program and its constants."""
     return (program.jaxpr, program.consts) if hasattr(program, "consts") else (program, ())
 
 
 def aval_of(atom) -> Any:
-    """The shape and the type of a value."""
+    """Returns the shape and type of a value."""
     return atom.aval
 
 
 def of_scan(params: dict) -> tuple[int, int]:
-    """How many arguments of a `scan` are the same in each step, and how many it carries from step to step."""
+    """Returns the number of constant arguments and the number of carried arguments of a `scan`."""
     if "ft_in" in params:  # from JAX 0.11 on
         constants, carried, _ = (len(list(part)) for part in params["ft_in"].unpack())
         return constants, carried
@@ -45,14 +45,14 @@ def of_scan(params: dict) -> tuple[int, int]:
 
 
 def of_solve(params: dict, xs: Sequence) -> list:
-    """Of the arguments of a linear solve, those of what solves it."""
+    """Returns the arguments of the solver, from the arguments of a linear solve."""
     lengths = params["const_lengths"]
     first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)
     return [*xs[first : first + lengths.solve], *xs[rhs:]]
 
 
 def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
-    """Those that an operation is made of."""
+    """Returns the inner programs of an operation."""
     if equation.primitive.name == "mapped":
         return [equation.params["program"].closed.jaxpr]
     of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
@@ -60,7 +60,7 @@ def programs_of(equation: JaxprEqn) -> list[Jaxpr]:
 
 
 def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Returns a program without the operations that its results do not need."""
+    """Returns a program without dead code."""
     if closed.effects:
         return closed
     jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
@@ -75,8 +75,12 @@ def _terms(equation: JaxprEqn) -> int:
 
 
 def entries(jaxpr: Jaxpr, once: bool = False) -> int:
-    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`; of a product of matrices
-    how many terms."""
+    """Returns the total number of entries of all intermediate arrays; matrix products count their terms.
+
+    Args:
+      jaxpr: The program.
+      once: If True, each loop counts as one iteration. Otherwise it counts as unrolled.
+    """
     total = 0
     for equation in jaxpr.eqns:
         inner = programs_of(equation)
@@ -93,6 +97,6 @@ def _rounds(equation: JaxprEqn) -> int:
 
 
 def longest_product(jaxpr: Jaxpr) -> int:
-    """Of how many terms the longest sums of products are that a program makes as products of matrices."""
+    """Returns the largest number of terms per entry in the matrix products of a program."""
     own = [_terms(equation) for equation in jaxpr.eqns]
     return max([1, *own, *(longest_product(x) for equation in jaxpr.eqns for x in programs_of(equation))])

@@ -1,9 +1,9 @@
-"""Samples as lanes of vector instructions: a function of one sample, run on some samples at once with their axis last.
+"""Batching along the last axis, so that samples are lanes of vector instructions.
 
-A processor works with 8 or 16 numbers that lie side by side in the time that it takes for one. `jax.vmap` puts the axis of
-samples first, so that what lies side by side are the three coordinates of a point, the six entries of a wrench. Here the program
-of one sample, its jaxpr, is read operation by operation, and each is done on arrays with one more axis, their last. What does not
-depend on the sample has no such axis, and is computed once. An operation without a rule here is batched by JAX, along that axis.
+A CPU processes 8 or 16 adjacent numbers in the time of one. `jax.vmap` puts the batch axis first, so that the coordinates of a
+point or the entries of a wrench are adjacent. This module runs the jaxpr of one sample on arrays with an additional last axis for
+samples. Values that do not depend on the sample have no such axis, and are computed once. JAX batches operations without a rule
+along that axis.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .dependence import OfScan, OfWhile, dependent, dependent_results, of_rounds
 from .jaxprs import PROGRAMS, aval_of, of_solve, opened
 
 
-#: Sums of up to so many terms are written out: each term is one pass over the lanes.
+#: Maximum number of terms of sums that are written out; each term is one pass over the lanes.
 SPELLED_OUT = 64
 
-#: Operations on each number by itself.
+#: Element-wise operations.
 ELEMENTWISE = frozenset(
     """abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh
     digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le lgamma log log1p logistic lt max min
@@ -36,13 +36,13 @@ ELEMENTWISE = frozenset(
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
 )
 
-#: Operations along axes that are counted from the first: one more at the end changes nothing.
+#: Operations along axes that are counted from the first, so that an additional last axis has no effect.
 ALONG_AXES = frozenset(
     "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum "
     "reduce_xor rev sort".split()
 )
 
-#: Operations that have rules as long as these of their arguments, which are indices, are the same for all samples.
+#: Operations that have rules if their index arguments are the same for all samples, with the positions of these arguments.
 INDICES = {
     "gather": slice(1, 2),
     "scatter": slice(1, 2),
@@ -54,7 +54,7 @@ INDICES = {
 
 
 class Program(NamedTuple):
-    """A function of one sample as its operations, and the samples that it is for."""
+    """The jaxpr of a function of one sample, and the samples to which it is applied."""
 
     jaxpr: Jaxpr
     consts: list
@@ -77,14 +77,17 @@ SIDE_BY_SIDE = 32
 
 
 def in_lanes(function: Callable, batched: Any, lanes: int | None, most: int) -> Any:
-    """`jax.lax.map(function, batched)` over groups of samples, with the samples of a group along the last axis of each array.
+    """Computes `jax.lax.map(function, batched)` over groups of samples, which are the last axis of each array.
 
     Derivatives are those of `lax.map` with single samples, because the function's own derivative rules do not apply to groups. To
     compute gradients in groups, map the gradient.
 
-    - `lanes`: samples in a group; None for `SIDE_BY_SIDE` if all operations have rules and all samples take the same number of
-      iterations, else 1.
-    - `most`: upper limit of `lanes`.
+    Args:
+      function: The function of one sample.
+      batched: The samples: a PyTree of arrays with the batch axis first.
+      lanes: The number of samples in a group. None selects `SIDE_BY_SIDE` if all operations have rules and all samples take the
+        same number of iterations, else 1.
+      most: The upper limit of `lanes`.
 
     >>> from rbd_jax import compiler
     >>> print(compiler.in_lanes(lambda x: x[0] - x[1], jnp.array([[3.0, 1.0], [5.0, 0.0]]), 2, 2))
@@ -116,7 +119,7 @@ def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
     missing = chunks * lanes - size
     if missing:  # copies of the last sample fill up
         samples = [jnp.concatenate([x, jnp.repeat(x[-1:], missing, 0)]) for x in samples]
-    # Here, and not within the loop: the compiler would merge it with the work, and do that in an order that has no lanes.
+    # Outside of the loop: otherwise XLA would fuse it with the computation, and iterate in an order without lanes.
     columns = [jnp.moveaxis(x.reshape(chunks, lanes, *x.shape[1:]), 1, -1) for x in samples]
 
     def of_chunk(number, all_results):
@@ -134,7 +137,7 @@ def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
 
 
 def derivative(one_by_one: Callable, program: Any, consts: list, samples: list, by_consts, by_samples):
-    """The derivative of the same program, sample after sample, by what changes."""
+    """Computes the derivative of the program for single samples, by the arguments with nonzero tangents."""
     given, changes = [*consts, *samples], [*by_consts, *by_samples]
     moving = [not isinstance(change, SymbolicZero) for change in changes]
 
@@ -154,7 +157,7 @@ side_by_side.defjvp(
 
 
 def _lanes_first(x: jax.Array) -> jax.Array:
-    """The last axis as the first, of numbers that have been made: merged with what makes them, that has no lanes."""
+    """Moves the last axis to the front after the values are computed: fused with the computation, it would have no lanes."""
     if x.ndim == 1 or not x.size:
         return jnp.moveaxis(x, -1, 0)
 
@@ -162,15 +165,15 @@ def _lanes_first(x: jax.Array) -> jax.Array:
 
 
 class Lanes:
-    """Runs programs on arrays of which some have one more axis, the last, of so many samples: those that depend on the sample."""
+    """Runs programs on arrays; those that depend on the sample have an additional last axis of length `lanes`."""
 
     def __init__(self, lanes: int):
         self.lanes = lanes
         self.by_jax: set[str] = set()
-        """The names of the operations without a rule that were met."""
+        """The names of the operations without a rule so far."""
 
     def run(self, jaxpr: Jaxpr, consts: Sequence, xs: Sequence, given: Sequence[bool]) -> list:
-        """The results of a program; `dependent` says which of them have the axis of samples."""
+        """Returns the results of a program; `dependent` returns which of them have the sample axis."""
         values = {var: (x, False) for var, x in zip(jaxpr.constvars, consts, strict=True)}
         values |= {var: (x, own) for var, x, own in zip(jaxpr.invars, xs, given, strict=True)}
         read = lambda atom: (atom.val, False) if isinstance(atom, Literal) else values[atom]
@@ -181,7 +184,7 @@ class Lanes:
         return [read(atom)[0] for atom in jaxpr.outvars]
 
     def operation(self, equation: JaxprEqn, xs: list, given: tuple[bool, ...]) -> list:
-        """The results of one operation."""
+        """Returns the results of one operation."""
         name, params = equation.primitive.name, equation.params
         if name in PROGRAMS:
             return self.run(*opened(params[PROGRAMS[name]]), xs, given)
@@ -203,20 +206,20 @@ class Lanes:
         return results if isinstance(results, list) else [results]
 
     def spread(self, xs: Sequence, given: Sequence[bool], wanted: Sequence[bool]) -> list:
-        """Arrays with the axis of samples where it is wanted."""
+        """Returns arrays, with a sample axis added where it is wanted and missing."""
         return [
             self.along(jnp.shape(x), x, False) if want and not own else x
             for x, own, want in zip(xs, given, wanted, strict=True)
         ]
 
     def along(self, shape: tuple[int, ...], x, own: bool) -> jax.Array:
-        """A number or an array as one of a shape, with the axis of samples."""
+        """Returns a number or an array broadcast to a shape, with the sample axis."""
         x = x if own else jnp.asarray(x)[..., None]
         if x.ndim == 1:
             x = x.reshape((1,) * len(shape) + x.shape)
         return jnp.broadcast_to(x, (*shape, self.lanes))
 
-    # Operations with programs of their own.
+    # Operations with inner programs.
 
     def scan(self, params: dict, xs: list, given: Sequence[bool]) -> list:
         parts = OfScan(params, given)
@@ -233,7 +236,7 @@ class Lanes:
         return [*end, *found]
 
     def loop(self, params: dict, xs: list, given: Sequence[bool]) -> list:
-        """Samples that are done wait, as they are, for those that go on."""
+        """Runs a loop until all samples are finished; finished samples keep their values."""
         parts = OfWhile(params, given)
 
         def goes_on(carry):
@@ -255,7 +258,7 @@ class Lanes:
         return lax.while_loop(lambda carry: jnp.any(goes_on(carry)), step, start)
 
     def branches(self, params: dict, xs: list, given: Sequence[bool]) -> list:
-        """One branch where all samples take the same; else all of them, and each sample has the results of its own."""
+        """Runs one branch if all samples take the same; otherwise runs all branches and selects per sample."""
         programs, of_branch = params["branches"], given[1:]
         flags = [dependent(opened(program)[0], of_branch) for program in programs]
         wanted = [given[0] or any(of_one) for of_one in zip(*flags)]
@@ -272,7 +275,7 @@ class Lanes:
         return [lax.select_n(jnp.broadcast_to(which, cases[0].shape), *cases) for cases in of_each]
 
     def linear_solve(self, params: dict, xs: list, given: Sequence[bool]) -> list:
-        """What is said about derivatives is left out."""
+        """Runs the solver of a linear solve, without its derivative rules."""
         program, own = params["jaxprs"].solve, tuple(of_solve(params, given))
         flags = dependent(opened(program)[0], own)
         return self.spread(self.run(*opened(program), of_solve(params, xs), own), flags, (True,) * len(flags))
@@ -286,7 +289,7 @@ OF_PROGRAMS: dict[str, Callable] = {
 }
 
 
-# Rules of the other operations: results of which each depends on the sample.
+# Rules of the other operations. All their results depend on the sample.
 
 
 def _broadcast(lanes: Lanes, equation, xs, given):
@@ -367,13 +370,13 @@ def _scatter(function: Callable, lanes: Lanes, equation, xs, given):
 
 
 def _dot_general(lanes: Lanes, equation, xs, given):
-    """Sums of products, one term after the other: no axis but the last is worth a call of a library of matrices."""
+    """Computes sums of products term by term. Only the last axis is long, so matrix libraries would not be faster."""
     (summed_a, summed_b), (batch_a, batch_b) = equation.params["dimension_numbers"]
     shape, kind = aval_of(equation.outvars[0]).shape, aval_of(equation.outvars[0]).dtype
     terms = math.prod(xs[0].shape[i] for i in summed_a)
 
     def laid_out(x, own, summed, batch, first):
-        """With the terms first, then the batch, rows and columns."""
+        """Returns an operand with the axes: terms, batch, rows and columns."""
         x = x if own else jnp.asarray(x)[..., None]
         rest = [i for i in range(x.ndim - 1) if i not in (*summed, *batch)]
         sizes = [x.shape[i] for i in rest]
@@ -383,7 +386,7 @@ def _dot_general(lanes: Lanes, equation, xs, given):
         return x.reshape(terms, *shape[: len(batch)], *sizes, x.shape[-1])
 
     if terms > SPELLED_OUT and not batch_a and not all(given):
-        # A matrix that all samples share times a vector of each: a product of matrices.
+        # A shared matrix times a vector per sample is a matrix product.
         how = _how(equation, "dimension_numbers", "precision", "preferred_element_type")
         product = lax.dot_general(xs[0], xs[1], **how)
         return jnp.moveaxis(product, xs[0].ndim - 1 - len(summed_a), -1) if given[0] else product
@@ -391,7 +394,7 @@ def _dot_general(lanes: Lanes, equation, xs, given):
         len(aval_of(atom).shape) > len(summed) + len(batch)
         for atom, summed, batch in zip(equation.invars, (summed_a, summed_b), (batch_a, batch_b))
     )
-    # What is used several times is worked out once: each side where the other has rows or columns of its own.
+    # An operand is used several times if the other has free rows or columns. It is then computed once.
     first = _once(xs[0]) if free_b and given[0] else xs[0]
     second = _once(xs[1]) if free_a and given[1] else xs[1]
     a = laid_out(first, given[0], summed_a, batch_a, True)
@@ -402,7 +405,7 @@ def _dot_general(lanes: Lanes, equation, xs, given):
 
 
 def _summed(x, axes: Sequence) -> list:
-    """`sum(x, axes)`; of few terms one after the other."""
+    """Returns `sum(x, axes)`; sums of few terms are written out."""
     terms = math.prod(x.shape[i] for i in axes)
     if not 0 < terms <= SPELLED_OUT:
         return [lax.reduce_sum(x, axes)]
@@ -438,18 +441,22 @@ def _how(equation: JaxprEqn, *names: str) -> dict:
 
 
 def _once(x) -> jax.Array:
-    """The same numbers, worked out once, and not again for each number that is made of them: of `S (Sᵀ f)` the sum six times.
+    """Returns x, computed once, and not again for each result: in `S (Sᵀ f)`, XLA would compute the sum six times.
 
-    The compiler merges operations as it likes, but not over the border of a function that it may not inline.
+    XLA does not fuse operations across the boundary of a function that must not be inlined.
     """
     with set_xla_metadata(inlineable="false"):
         return jax.jit(jnp.copy)(x)
 
 
 def has_rules(jaxpr: Jaxpr, given: tuple[bool, ...], once: bool = True) -> bool:
-    """Whether all that a program does with what depends on the sample, as these of its arguments do, has a rule, and takes the
-    same steps for each sample. What is done `once`, not in a loop, may take a row whose place depends on the sample: a rollout
-    does, for the step at which it failed.
+    """Returns True if all operations that depend on the sample have rules, with the same iterations for each sample.
+
+    Args:
+      jaxpr: The program.
+      given: Which arguments depend on the sample.
+      once: True outside of loops. There, slices may have indices that depend on the sample: rollouts have one for the step at
+        which they failed.
     """
     known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
     for equation in jaxpr.eqns:
@@ -485,6 +492,6 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...], once: bool = False) -
 
 
 def _bound(equation: JaxprEqn, xs: Sequence) -> list:
-    """An operation on arrays as they are."""
+    """Evaluates an operation on arrays."""
     results = equation.primitive.bind(*xs, **equation.params)
     return list(results) if equation.primitive.multiple_results else [results]

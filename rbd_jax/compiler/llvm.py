@@ -1,4 +1,4 @@
-"""Operations on scalars as LLVM's instructions."""
+"""Translation of scalar operations to LLVM instructions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .instructions import Instructions, letter
 from .schedule import NoKernel
 
 
-#: Operations that are instructions, of floating-point and of whole numbers; and comparisons, in which what is no number is false
-#: but for `ne`.
+#: Operations that are single instructions, for floating-point numbers, integers and booleans. Comparisons with NaN are false,
+#: except for `ne`.
 LOGICAL = {"and": "and", "or": "or", "xor": "xor"}
 ARITHMETIC = {
     "f": {
@@ -32,7 +32,7 @@ COMPARISONS = {
     "b": {"eq": "eq", "ne": "ne"},
 }
 
-#: Functions that are LLVM's.
+#: Operations that are LLVM intrinsics.
 INTRINSICS = {
     "f": dict(sqrt="sqrt", abs="fabs", floor="floor", ceil="ceil", max="maximum", min="minimum"),
     "i": dict(max="smax", min="smin"),
@@ -43,10 +43,19 @@ INTRINSICS = {
 def write(
     code: Instructions, operation: str, xs: Sequence[str], dtypes: Sequence, own, extra, divides: bool
 ) -> str:
-    """What an operation makes.
+    """Emits an operation and returns the name of its result.
 
-    - `xs`, `dtypes`: what of, and of which types; `own` is that of the result.
-    - `divides`: whether whole numbers can be divided by the second without an error of the processor.
+    Args:
+      code: The instructions to extend.
+      operation: The name of the operation.
+      xs: The operands.
+      dtypes: The data types of the operands.
+      own: The data type of the result.
+      extra: The primitive and its parameters.
+      divides: If True, integer division by the second operand cannot trap.
+
+    Raises:
+      NoKernel: If the operation has no implementation.
     """
     vector, dtype = code.type(own), dtypes[-1]
     of, kind = code.type(dtype), letter(dtype)
@@ -86,13 +95,11 @@ def write(
         return converted(code, xs[0], dtype, own)
     if operation in elementary.FUNCTIONS and kind == "f":
         return elementary.write(operation, code, xs, own)
-    raise NoKernel(
-        f"fused: function does `{operation}`, which is no instruction of a processor; leave fused out"
-    )
+    raise NoKernel(f"fused: function uses `{operation}`, which has no machine instruction; leave fused out")
 
 
 def _sign(code: Instructions, x: str, dtype) -> str:
-    """1, -1, or what is neither more nor less than zero as it is."""
+    """Returns 1 for positive x, -1 for negative x, and otherwise x."""
     vector, truths, found = code.type(dtype), code.type(bool), x
     compare, one = ("fcmp o", "1.0") if letter(dtype) == "f" else ("icmp s", "1")
     for which, value in (("gt", one), ("lt", f"-{one}")):
@@ -102,7 +109,7 @@ def _sign(code: Instructions, x: str, dtype) -> str:
 
 
 def converted(code: Instructions, x: str, old, new) -> str:
-    """Numbers of one type as those of another."""
+    """Converts numbers to another data type."""
     if old == new:
         return x
     of, to = code.type(old), code.type(new)

@@ -1,4 +1,4 @@
-"""When a function of one sample is made a kernel without being asked for: where that is possible, and worth its compilation."""
+"""Rules for automatic kernels: a function becomes a kernel if that is possible and worth the compilation time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from .scalarize import UNROLLED, Interpreter
 from .schedule import KINDS
 
 
-#: Without being asked: programs of so many entries of arrays, which on a GPU compile about as fast as with `vmap`, and on a CPU
-#: in about a minute at most; of so many times more than they read and write, because what only moves numbers is not faster;
-#: without large matrices, as those of a policy are, which a library multiplies faster: sums of so many terms; and with so many
-#: numbers that all samples share.
+#: Limits for automatic kernels.
+#: LONGEST: maximum number of array entries. On a GPU such programs compile about as fast as with `vmap`, on a CPU in at most
+#: about a minute.
+#: AT_LEAST: minimum ratio of computed numbers to numbers read and written, because pure data movement is not faster.
+#: TERMS: maximum number of terms of matrix products, because libraries multiply large matrices (as of policies) faster.
+#: SHARED: maximum number of numbers that all samples share.
 LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 6_000_000, "cuda": 450_000}, 8, 64, 4000
 
 #: Entries that an iteration of a `while` loop selects among. Measured on contact steps with dense rows: kernels are 3 to 10 times
@@ -30,31 +32,31 @@ PICKED = 2_500
 
 
 def is_kernel(platform: str) -> bool:
-    """Whether there are kernels for what is compiled for."""
+    """Returns True if kernels support a platform."""
     return platform in LONGEST
 
 
 def is_worth_it(program: Any, platform: str) -> bool:
-    """Whether to try a kernel of a `primitive.Mapped` without being asked for one."""
+    """Returns True if a `primitive.Mapped` should automatically become a kernel."""
     return why_not(program, platform) is None
 
 
 def why_not(program: Any, platform: str) -> str | None:
-    """Why no kernel is tried without being asked for, or None."""
+    """Returns the reason against an automatic kernel, or None."""
     jaxpr = program.closed.jaxpr
     numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
     shared, own = program.given[: program.shared], program.given[program.shared :]
     of_each = [x for x, is_sum in zip(program.results, program.summed, strict=True) if not is_sum]
     if jaxpr.effects:
-        return "it does something besides returning results"
+        return "it has side effects"
     if not (is_compiled_here() if platform == "cpu" else is_available()):
-        return "there is no compiler for it here"
+        return "no kernel compiler is installed for this platform"
     if (count := numbers(shared)) > SHARED:
         return f"all samples share {count:,} numbers, and more than {SHARED:,} take long to read"
     if (count := entries(jaxpr, once=True)) > LONGEST[platform]:
         return f"its arrays have {count:,} entries, and more than {LONGEST[platform]:,} take long to compile"
     if (count := entries(jaxpr)) < AT_LEAST * (moved := numbers(own) + numbers(of_each)):
-        return f"it works out {count:,} numbers, too few for the {moved:,} that it reads and writes"
+        return f"it computes {count:,} numbers, too few for the {moved:,} that it reads and writes"
     if (count := longest_product(jaxpr)) > TERMS:
         return (
             f"it has products of matrices with {count:,} terms, and of more than {TERMS} a library is faster"
@@ -72,9 +74,11 @@ def why_not(program: Any, platform: str) -> str | None:
 
 
 def most_picked(jaxpr: Jaxpr, iterates: bool = False) -> int:
-    """The largest number of entries that a slice at an index of a `while` loop's own may have to select among.
+    """Returns the largest number of entries among which a slice with a varying index in a `while` loop may have to select.
 
-    - `iterates`: whether this is the body of such a loop.
+    Args:
+      jaxpr: The program.
+      iterates: True if the program is the body of such a loop.
     """
     most = 0
     for equation in jaxpr.eqns:
@@ -87,7 +91,7 @@ def most_picked(jaxpr: Jaxpr, iterates: bool = False) -> int:
             (size, slices) = aval_of(equation.invars[0]).shape, equation.params["slice_sizes"]
             free = math.prod(n - part + 1 for n, part in zip(size, slices, strict=True))
             most = max(most, free * math.prod(slices))
-        if name != "scan":  # whose own indices are known
+        if name != "scan":  # indices of scans are known
             inside = (most_picked(x, name == "while" or iterates) for x in programs_of(equation))
         else:
             inside = (most_picked(x) for x in programs_of(equation))
@@ -96,7 +100,7 @@ def most_picked(jaxpr: Jaxpr, iterates: bool = False) -> int:
 
 
 def has_loops(jaxpr: Jaxpr) -> bool:
-    """Whether there are loops in it that are to stay."""
+    """Returns True if a program contains loops that are not unrolled."""
     return any(
         (equation.primitive.name == "scan" and stays(equation)) or any(map(has_loops, programs_of(equation)))
         for equation in jaxpr.eqns
@@ -104,11 +108,13 @@ def has_loops(jaxpr: Jaxpr) -> bool:
 
 
 def refused_in(jaxpr: Jaxpr, given: Sequence[bool]) -> list[JaxprEqn]:
-    """The first operation for which a kernel is refused, after those that it is within, or nothing.
+    """Returns the first operation that a kernel does not support, preceded by the operations that contain it; or nothing.
 
-    It is of those that are found before all of the program is taken apart.
+    This finds only those operations that can be detected without flattening the program to scalars.
 
-    - `given`: which of its arguments are not known.
+    Args:
+      jaxpr: The program.
+      given: Which arguments are unknown.
     """
     known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
     after: set = set()
@@ -117,7 +123,7 @@ def refused_in(jaxpr: Jaxpr, given: Sequence[bool]) -> list[JaxprEqn]:
         of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
         flags = dependent_results(equation, of)
         is_after = any(atom in after for atom in atoms)
-        # Loops after a kernel are mapped by themselves.
+        # Loops after a kernel are mapped separately.
         if is_after and any(of) and equation.primitive.name != "scan" and not _is_quick(equation):
             return [equation]
         if any(of) and not is_after and (refused := _refused(equation, of, flags)):
@@ -129,7 +135,7 @@ def refused_in(jaxpr: Jaxpr, given: Sequence[bool]) -> list[JaxprEqn]:
 
 
 def _refused(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool]) -> list[JaxprEqn]:
-    """The operation itself, and one within it; or nothing."""
+    """Returns an unsupported operation and the operation within it that causes this; or nothing."""
     within = _run(equation, given)
     if within is not None:
         refused = next(filter(None, (refused_in(*one) for one in within)), [])
@@ -142,7 +148,7 @@ def _refused(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool])
 
 
 def _run(equation: JaxprEqn, given: tuple[bool, ...]) -> list[tuple[Jaxpr, tuple[bool, ...]]] | None:
-    """The programs that a kernel runs for an operation, and which of their arguments are not known; None where it has none."""
+    """Returns the inner programs that a kernel runs for an operation, and which of their arguments are unknown; or None."""
     name, params = equation.primitive.name, equation.params
     if name in PROGRAMS:
         return [(opened(params[PROGRAMS[name]])[0], given)]
@@ -162,13 +168,13 @@ def _run(equation: JaxprEqn, given: tuple[bool, ...]) -> list[tuple[Jaxpr, tuple
 
 
 def _is_quick(equation: JaxprEqn) -> bool:
-    """Whether it may be left for after the kernel: it has no loops."""
+    """Returns True if an operation may follow the kernel, because it has no loops."""
     inner = (x for program in programs_of(equation) for x in program.eqns)
     return equation.primitive.name not in ("scan", "while") and all(map(_is_quick, inner))
 
 
 def _has_rows(equation: JaxprEqn) -> bool:
-    """Whether it is, or has in it, a loop that stays one and returns rows."""
+    """Returns True if an operation is or contains a long scan, which is not unrolled and may return rows."""
     if equation.primitive.name == "scan" and equation.params["length"] > UNROLLED:
         return True
     return any(_has_rows(inner) for program in programs_of(equation) for inner in program.eqns)

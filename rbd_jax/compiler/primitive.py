@@ -1,9 +1,9 @@
-"""A function of one sample, of each sample of a batch, as one operation of JAX: its form is chosen when it is compiled.
+"""The JAX operation `mapped`: a function of one sample, applied to each sample of a batch.
 
-A kernel (`kernel`) takes a second or more to be made. As an operation it is made only of what is compiled, and for what
-that is compiled for: a processor, or a GPU. Its derivatives are such operations too, of the function's derivative: forward of
-its tangents, and in reverse of the pullback, which begins with the samples again. What all samples share has as its derivative
-the sum over them.
+The compilation of a kernel (`kernel`) takes a second or more. With an operation, kernels are created only for programs that are
+compiled, and only for their platform (CPU or GPU). Derivatives are operations of the same type. The forward derivative maps the
+tangents of the function. The reverse derivative maps its pullback, which starts again from the samples. Derivatives by arguments
+that all samples share are sums over the samples.
 """
 
 from __future__ import annotations
@@ -26,19 +26,24 @@ from .policy import has_loops, is_kernel, is_worth_it, why_not
 from .schedule import NoKernel
 
 
-#: What is done of a program without a kernel: `(program, shared, samples) -> results`.
+#: Evaluates a program without a kernel: `(program, shared, samples) -> results`.
 Otherwise = Callable[["Mapped", list, list], list]
 
 
 def mapped(
     owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None, otherwise: Otherwise
 ) -> Any:
-    """`function` of one sample, a PyTree of arrays, of each sample along axis 0.
+    """Applies a function of one sample to each sample along axis 0.
 
-    What is used from around it is known, and folds into a kernel, or traced, and is read by it.
+    Captured constants are folded into the kernel. Captured traced arrays are arguments of the kernel that all samples share.
 
-    - `how`: with True it is a kernel, with "interpret" that of a GPU, run on a processor. With None it is what
-      `otherwise` makes of it where there is no kernel, or where that is not worth it.
+    Args:
+      owner: The name of the public function, for messages.
+      function: The function of one sample, a PyTree of arrays.
+      batched: The samples: a PyTree of arrays with the batch axis first.
+      how: True requires a kernel. "interpret" runs the GPU kernel on a CPU. None uses a kernel where it is possible and
+        worthwhile, and otherwise `otherwise`.
+      otherwise: Evaluates the function without a kernel.
 
     >>> from rbd_jax import compiler
     >>> by_jax = lambda one, shared, samples: jax.vmap(lambda *x: one.of_one(*shared, *x))(*samples)
@@ -63,16 +68,16 @@ def mapped(
     )  # fmt: skip
     if closed.effects and how:
         raise ValueError(
-            f"{owner}: function does something besides, which a fused kernel cannot; leave fused out"
+            f"{owner}: function has side effects, which a fused kernel does not support; leave fused out"
         )
     results = otherwise(program, shared, leaves) if closed.effects else program.bound(shared, leaves)
     return jax.tree.unflatten(jax.tree.structure(found), results)
 
 
 def each(function: Callable[[Any], Any], stacked: Any) -> Any:
-    """Returns the results of a function of one row of arrays, for each row.
+    """Applies a function of one row of arrays to each row.
 
-    Compiled by XLA this is `jax.vmap`. In a kernel each row is computed by itself, so that a `cond` in the function skips rows.
+    Compiled by XLA this is `jax.vmap`. A kernel computes each row separately, so that a `cond` in the function can skip rows.
 
     Args:
       function: The function of one row of each array.
@@ -87,19 +92,20 @@ def each(function: Callable[[Any], Any], stacked: Any) -> Any:
     return mapped("each", function, stacked, _EACH, Mapped.by_vmap)
 
 
-#: Of a program that is part of others: it is no kernel by itself.
+#: The `how` of a program that is only part of other programs, and never a kernel of its own.
 _EACH = "each"
 
 
 class Mapped:
     """A function of one sample.
 
-    - `given`: the shapes and types of its arguments: of `shared` that all samples share, and then of the sample's own; `results`
-      those of its results.
+    - `given`: the shapes and types of its arguments: first those that all samples share, then those of the sample.
+    - `results`: the shapes and types of its results.
+    - `shared`: the number of arguments that all samples share.
     - `how`, `otherwise`: as for `mapped`.
-    - `make`: traces it, when it is needed.
+    - `make`: traces the function on first use.
     - `summed`: which results are summed over the samples.
-    - `origin`: of a derivative by some arguments, forward: the program that it is of, and the numbers of these.
+    - `origin`: for a forward derivative, the differentiated program and the indices of the arguments.
 
     >>> from rbd_jax import compiler
     >>> seen = []
@@ -130,24 +136,24 @@ class Mapped:
 
     @functools.cached_property
     def closed(self) -> ClosedJaxpr:
-        """Its operations: of what is shared, then of the sample."""
+        """The jaxpr of the function; its arguments are the shared ones, then those of the sample."""
         return needed(self._make())
 
     def of_one(self, *args) -> list:
         return core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *args)
 
     def by_vmap(self, shared: list, samples: list) -> list:
-        """The results of each sample, by `jax.vmap`."""
+        """Returns the results of each sample, by `jax.vmap`."""
         return jax.vmap(lambda *rows: self.of_one(*shared, *rows))(*samples)
 
     def bound(self, shared: Sequence, samples: Sequence) -> list:
-        """The results of each sample, (size, ...) each, or what they sum up to."""
+        """Returns the results of all samples, each of shape (size, ...), or their sums."""
         return operation.bind(*shared, *samples, program=self)
 
     def along(self, moving: Sequence[int]) -> Mapped:
-        """The tangents of its results, of floating-point numbers, along those of some arguments.
+        """Returns the function of the tangents of all floating-point results by the arguments `moving`.
 
-        It is of what is shared, the tangents of that, the sample, and the tangents of that.
+        Its arguments are the shared ones, their tangents, those of the sample, and their tangents.
         """
         of_all = [number for number in moving if number < self.shared]
         split = lambda own: ([*own[: self.shared]], [*own[self.shared :]])
@@ -169,10 +175,10 @@ class Mapped:
         )
 
     def pulled_back(self, moving: Sequence[int]) -> Mapped:
-        """What cotangents of its results, of floating-point numbers, are for some arguments.
+        """Returns the function of the cotangents of the arguments `moving`, from those of all floating-point results.
 
-        It is of what is shared, the cotangents of what is summed, the sample, and the other cotangents. What it finds for what is
-        shared is summed.
+        Its arguments are the shared ones, the cotangents of summed results, those of the sample, and the other cotangents. The
+        cotangents of shared arguments are summed over the samples.
         """
         pairs = [pair for pair in zip(self.results, self.summed, strict=True) if is_floating(pair[0])]
         of_all = [*self.given[: self.shared], *(x for x, is_sum in pairs if is_sum)]
@@ -192,7 +198,7 @@ class Mapped:
         return self._derived([*of_all, *of_sample], results, count, of_one, summed)
 
     def _derived(self, given, results, shared: int, of_one: Callable, summed, origin=None) -> Mapped:
-        """A function that is made of this one. It need not be a kernel."""
+        """Returns a function derived from this one. It is not required to be a kernel."""
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
         make = lambda: jax.make_jaxpr(of_one)(*shapes)
         how = self.how if self.how == _EACH else None
@@ -200,10 +206,10 @@ class Mapped:
 
     @functools.cached_property
     def has_derivative(self) -> bool:
-        """Whether its derivative is made of functions like this.
+        """If True, derivatives are `Mapped` functions, too.
 
-        The way back begins again with the samples. That pays only if it is a kernel. Otherwise it is faster to store what is
-        needed on the way there.
+        The reverse derivative repeats the forward computation. This is worthwhile only if it is a kernel. Otherwise it is faster
+        to store intermediate results.
         """
         platform = "cpu" if is_cpu() else "cuda"
         if self.how == _EACH:
@@ -218,7 +224,7 @@ class Mapped:
         return [x.sum(0) if is_sum else x for x, is_sum in zip(found, self.summed, strict=True)]
 
     def _by(self, moving: Sequence[int], primals: Sequence) -> Callable:
-        """Its results that are floating-point numbers, as a function of some arguments."""
+        """Returns the floating-point results as a function of the arguments `moving`."""
 
         def results(*moved):
             args = list(primals)
@@ -230,14 +236,16 @@ class Mapped:
         return results
 
     def on(self, platform: str | None, *args) -> list:
-        """The results, as they are computed on a platform."""
+        """Computes the results on a platform; None stands for any platform without kernels."""
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
         if self.how == _EACH:
             return self.without_kernel(shared, samples)
         if self.how == "interpret" and platform != "cpu":
-            raise NoKernel(f'{self.owner}: with fused="interpret" the kernel of a GPU runs on a processor')
+            raise NoKernel(
+                f'{self.owner}: fused="interpret" runs the GPU kernel on a CPU, and requires the platform "cpu"'
+            )
         if platform is None or not is_kernel(platform):
-            fault = "there are none where this is compiled for"
+            fault = "the platform does not support them"
         else:
             fault = faults.why_no_kernels(platform)
         if platform is not None and fault is None and (self.how or is_worth_it(self, platform)):
@@ -246,7 +254,7 @@ class Mapped:
             except NoKernel:
                 if self.how:
                     raise
-            except Exception as error:  # whatever goes wrong here does not without a kernel
+            except Exception as error:  # any failure here can be avoided without a kernel
                 if self.how:
                     raise
                 faults.warn(error)
@@ -255,7 +263,7 @@ class Mapped:
         return self.without_kernel(shared, samples)
 
     def explained(self, platform: str) -> Explanation:
-        """What is made of it on a platform, and why."""
+        """Returns whether the function is a kernel on a platform, and why."""
         if (fault := faults.why_no_kernels(platform)) is not None:
             return Explanation(False, f"kernels are switched off: {fault}")
         if not self.how and (reason := why_not(self, platform)) is not None:
@@ -264,18 +272,18 @@ class Mapped:
             kernel = self._kernel()
         except NoKernel as error:
             return Explanation(False, str(error))
-        return Explanation(True, "it is asked for" if self.how else "it pays", kernel.piece.count())
+        return Explanation(True, "it was requested" if self.how else "it pays", kernel.piece.count())
 
     def _kernel(self) -> Kernel:
         return Kernel(self.owner, self.closed, self.shared, self.summed, self._again)
 
     def _again(self, function: Callable, arrays: list) -> list:
-        """Returns the results of a function of one sample for each sample, as another operation like this one."""
+        """Applies a function of one sample to each sample, as another operation of this type."""
         return mapped(self.owner, lambda own: function(*own), arrays, None, self.otherwise)
 
 
 class Explanation(NamedTuple):
-    """Whether a function of one sample is a kernel, why, and of how many scalars, those in loops once.
+    """Whether a function of one sample is a kernel, the reason, and the number of scalars, with one iteration of each loop.
 
     >>> from rbd_jax import compiler
     >>> print(compiler.Explanation(True, "it pays", 20_000).seconds)
@@ -288,7 +296,7 @@ class Explanation(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """About how long it takes to compile, of processor time."""
+        """The approximate compilation time, in seconds of CPU time."""
         return 0.2 + 6e-5 * self.scalars
 
 
@@ -310,7 +318,7 @@ def _shapes(*args, program: Mapped) -> list:
 
 def _lowered(platform: str | None) -> Callable:
     def rule(context, *args, program: Mapped):
-        # What is exported may run where there is no routine that it could call.
+        # An exported program may run in a process without the compiled routine.
         exported = context.module_context.lowering_parameters.for_export and platform == "cpu"
         run = functools.partial(program.on, None if exported else platform)
         return mlir.lower_fun(run, multiple_results=True)(context, *args)
@@ -353,7 +361,7 @@ ad.primitive_jvps[operation] = forward
 
 
 def reverse(cotangents, *args, program: Mapped):
-    """Of a derivative forward, which is linear in tangents."""
+    """Transposes a forward derivative, which is linear in the tangents."""
     assert program.origin is not None
     of, moving = program.origin
     shared, samples = args[: program.shared], args[program.shared :]
@@ -375,7 +383,7 @@ ad.primitive_transposes[operation] = reverse
 
 
 def _batched(args, axes, *, program: Mapped):
-    """Batches of batches are one, if what samples share is the same in each, and nothing is summed over one of them."""
+    """Batches the operation. Two batch axes become one if the shared arguments have no batch axis and no results are summed."""
     (number,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
     if program.how == _EACH:
         plain = lambda *args: program.without_kernel(args[: program.shared], args[program.shared :])
@@ -402,7 +410,7 @@ batching.primitive_batchers[operation] = _batched
 
 
 def kernels_in(jaxpr: Jaxpr, platform: str) -> list[Explanation]:
-    """What is made of each mapped function within a program.
+    """Returns an explanation for each mapped function of a program.
 
     >>> from rbd_jax import compiler
     >>> program = jax.make_jaxpr(rbd.batch_map(lambda x: 2 * x))(jnp.ones((9, 3)))

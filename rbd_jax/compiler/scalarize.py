@@ -1,20 +1,19 @@
-"""Symbolic simplification: a function with some of its numbers known, without the arithmetic that they spare (book §10.4).
+"""Symbolic simplification of a function with known arguments (book §10.4).
 
-The function is traced by JAX and its program run once on names of scalars in the place of numbers. Loops unroll, arrays fall
-into their entries, and what is left is a list of assignments of scalars: the book's assignment-statement file. Each
-assignment is simplified as it is made, so the rules apply exhaustively:
+JAX traces the function, and its program runs once on names of scalars instead of numbers. Loops are unrolled and arrays are
+split into their entries. The result is a list of assignments of scalars: the book's assignment-statement file. Each assignment
+is simplified when it is created, so the rules apply exhaustively:
 
-- constant expressions are evaluated;
-- `x + 0`, `x · 1`, `x · 0`, `x / 1`, `x - x` and double negations go, and so do selections between equal values or by
-  something known;
-- constants next to one another are taken together: `c₁ (c₂ x)`, `c₁ + (c₂ + x)`, `c₁ - (c₂ - x)`, and division by a constant is
-  multiplication;
-- signs move outwards until a sum absorbs them;
-- an expression that has been computed already is not computed again.
+- Constant expressions are evaluated.
+- `x + 0`, `x · 1`, `x · 0`, `x / 1`, `x - x` and double negations are simplified, and so are selections between equal values or
+  by a known condition.
+- Adjacent constants are combined: `c₁ (c₂ x)`, `c₁ + (c₂ + x)`, `c₁ - (c₂ - x)`. Division by a constant becomes multiplication.
+- Signs move outwards until a sum absorbs them.
+- Equal expressions are computed once.
 
-What no result needs is not written out. The outcome is written as a JAX program of scalars again.
+Dead code is removed. The result is a JAX program of scalars.
 
-Where x is infinite or NaN, `x · 0` is NaN all the same: see `expressions`.
+`x · 0` stays NaN for an infinite or NaN x: see `expressions`.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from .expressions import Scalars, evaluated, no_collection
 from .jaxprs import of_scan, of_solve
 
 
-#: Loops of up to so many rounds are unrolled; a longer one stays a loop, and what is in it stays as it is.
+#: Maximum number of iterations of unrolled loops. Longer loops are not simplified.
 UNROLLED = 256
 
-#: Primitives that act on each entry by itself.
+#: Element-wise primitives.
 _ELEMENTWISE = set(
     "add sub mul div neg add_any max min pow integer_pow square sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh "
     "tanh asinh acosh atanh exp exp2 log log1p expm1 logistic erf erfc erf_inv abs sign floor ceil round rem clamp select_n "
@@ -43,7 +42,7 @@ _ELEMENTWISE = set(
     "shift_right_arithmetic real imag".split()
 )
 
-#: What hands its operands on, whatever they are.
+#: Primitives that return their operands.
 _HANDED_ON = {
     "copy",
     "copy_p",
@@ -55,7 +54,7 @@ _HANDED_ON = {
 }
 
 
-#: What XLA takes into one kernel in any number, used twice or not: arithmetic.
+#: Operations that XLA fuses into one kernel in any number.
 _CHEAP = set(
     "add sub mul div neg sqrt max min select_n lt gt le ge eq ne and or xor not abs sign clamp convert_element_type "
     "is_finite square".split()
@@ -63,11 +62,10 @@ _CHEAP = set(
 
 
 class ScalarProgram:
-    """A simplified program: what it computes from arrays of given shapes, one scalar after the other.
+    """A simplified program of scalars, which is a function of arrays of given shapes.
 
-    It is written in stages. Within one there is only arithmetic, so that XLA compiles it to one kernel; what later stages
-    need of it leaves it as one vector. Written entry by entry instead, each entry would be a kernel that works out for itself
-    what it shares with the others.
+    The program consists of stages. A stage contains only arithmetic, so that XLA compiles it to one kernel. The values that later
+    stages need leave it as one vector. Without stages, XLA would compile a kernel per entry, which repeats shared computations.
 
     >>> from rbd_jax import compiler
     >>> program = compiler.ScalarProgram(jax.make_jaxpr(lambda x: 2.0 * (3.0 * x) + 0.0 * x)(1.0))
@@ -77,7 +75,7 @@ class ScalarProgram:
 
     def __init__(self, closed: ClosedJaxpr):
         self._scalars = scalars = Scalars()
-        # Not as part of whatever is being traced at the moment: all of this is about constants.
+        # All values here are constants, and must not become part of a surrounding trace.
         with jax.ensure_compile_time_eval(), no_collection():
             given = [scalars.input(i, aval.shape, aval.dtype) for i, aval in enumerate(closed.in_avals)]
             results = Interpreter(scalars).run(closed, given)
@@ -91,7 +89,7 @@ class ScalarProgram:
                 for operand in scalars.arguments[node]:
                     uses[operand] += 1
         needed = np.flatnonzero(uses).tolist()
-        # A difference of which only the negative is used is written the other way round.
+        # If only the negative of a difference is used, the difference is reversed.
         self._operands = {node: scalars.arguments[node] for node in needed}
         self._turned = set()
         for node in needed:
@@ -104,7 +102,7 @@ class ScalarProgram:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Put the scalars into stages, and find out what leaves each."""
+        """Assigns the scalars to stages, and determines the values that leave each stage."""
         stage, leaving = {}, set()
         for node, operands in self._operands.items():
             operation = self._scalars.operation[node]
@@ -122,7 +120,7 @@ class ScalarProgram:
         ]
 
     def __call__(self, *arrays):
-        """The results for these arrays, as a list."""
+        """Returns the results for given arrays, as a list."""
         values: dict[int, Any] = {}
         flat = [jnp.reshape(x, -1) for x in arrays]
         for nodes, leaving in zip(self._stages, self._leaving, strict=True):
@@ -167,7 +165,7 @@ class ScalarProgram:
 
 
 def _side_by_side(scalars):
-    """Scalars as a vector that one kernel makes."""
+    """Returns scalars as a vector, in a form that XLA compiles to one kernel."""
     if len(scalars) == 1:
         return jnp.reshape(scalars[0], 1)
     place = lax.iota(np.int32, len(scalars))
@@ -178,7 +176,7 @@ def _side_by_side(scalars):
 
 
 def _assembled(output: np.ndarray, dtype, scalars: Scalars, values):
-    """The array of these scalars, made by one kernel: each put where it belongs in an array of the constants among them."""
+    """Returns an array of scalars, in a form that XLA compiles to one kernel: an array of constants with insertions."""
     nodes = output.reshape(-1)
     if not nodes.size:
         return jnp.zeros(output.shape, dtype)
@@ -193,7 +191,7 @@ def _assembled(output: np.ndarray, dtype, scalars: Scalars, values):
 
 
 class Interpreter:
-    """Runs a jaxpr on arrays of the numbers of scalars."""
+    """Runs a jaxpr on arrays of scalar indices."""
 
     def __init__(self, scalars: Scalars):
         self.scalars = scalars
@@ -205,7 +203,7 @@ class Interpreter:
         def nodes(atom):
             if not isinstance(atom, Literal):
                 return known[atom]
-            # Numbers that are written into a program are Python's, and mean what the program says that they are.
+            # Literals are Python numbers; the program determines their data type.
             aval: Any = atom.aval
             return self.literal(np.asarray(atom.val, aval.dtype))
 
@@ -219,7 +217,7 @@ class Interpreter:
 
     @classmethod
     def does(cls, name: str) -> bool:
-        """Whether it has a rule for an operation that is none of programs."""
+        """Returns True if there is a rule for an operation."""
         rule = f"on_{name.replace('-', '_')}"
         return name in _ELEMENTWISE or name in _HANDED_ON or hasattr(cls, rule)
 
@@ -244,7 +242,7 @@ class Interpreter:
         return self.as_it_is(equation, args)
 
     def as_it_is(self, equation, args) -> list[np.ndarray]:
-        """Evaluated where everything is known, and left alone otherwise."""
+        """Evaluates an operation with known operands; otherwise keeps it as an opaque operation."""
         avals = [atom.aval for atom in equation.invars]
         values = [self.scalars.values(x, aval.dtype) for x, aval in zip(args, avals, strict=True)]
         if all(x is not None for x in values):
@@ -257,7 +255,7 @@ class Interpreter:
     def known(self, nodes: np.ndarray, aval) -> np.ndarray | None:
         return self.scalars.values(nodes, aval.dtype)
 
-    # Entry by entry.
+    # Element-wise operations.
 
     def elementwise(self, equation, args) -> np.ndarray:
         primitive, params = equation.primitive, equation.params
@@ -279,7 +277,7 @@ class Interpreter:
         return self.scalars.apply(primitive, (), (x, y), dtype)
 
     def total(self, terms, dtype) -> int:
-        """The sum of scalars."""
+        """Returns the sum of scalars."""
         terms = list(terms)
         if not terms:
             return self.scalars.constant(np.zeros((), dtype))
@@ -330,7 +328,7 @@ class Interpreter:
         return self.best(equation, args, lax.lt_p)
 
     def best(self, equation, args, better) -> list[np.ndarray]:
-        """The place of the first of the best along an axis. NaN is the best of all."""
+        """Returns the index of the first best entry along an axis. NaN counts as best."""
         dtype, aval = equation.invars[0].aval.dtype, equation.outvars[0].aval
         (axis,) = equation.params["axes"]
         truth = np.dtype(bool)
@@ -399,12 +397,12 @@ class Interpreter:
         return [np.array(own, np.int64).reshape(aval.shape)]
 
     def scattered(self, equation, args):
-        """A scatter to places that are known, added or put there."""
+        """Returns the target of each update of a scatter with known indices, as 1 plus the flat index, 0 for none; or None."""
         operand, indices, updates = args
         places = self.known(indices, equation.invars[1].aval)
         if places is None or equation.params["mode"] == lax.GatherScatterMode.CLIP:
             return None
-        # Where each entry of the updates goes is what a gather of all places finds.
+        # A gather of the flat indices yields the target of each entry of the updates.
         numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
         dimensions = equation.params["dimension_numbers"]
         gather = lax.GatherDimensionNumbers(
@@ -440,7 +438,7 @@ class Interpreter:
                 out[place - 1] = update
         return [out.reshape(args[0].shape)]
 
-    # Moving entries about.
+    # Rearranging entries.
 
     def on_reshape(self, equation, args):
         return (
@@ -519,7 +517,7 @@ class Interpreter:
         return None if starts is None else [entries.dynamic_update_slice(args[0], args[1], *starts)]
 
     def starts(self, equation, args, first: int) -> list[np.ndarray] | None:
-        """The places that follow the first arguments, if they are known."""
+        """Returns the start indices that follow the first arguments, if they are known."""
         atoms = equation.invars[first:]
         places = [self.known(x, atom.aval) for x, atom in zip(args[first:], atoms, strict=True)]
         known = [x for x in places if x is not None]
@@ -533,7 +531,7 @@ class Interpreter:
         along = np.arange(params["shape"][params["dimension"]]).astype(params["dtype"])
         return [np.broadcast_to(self.literal(along).reshape(wide), params["shape"])]
 
-    # Control flow, and functions with rules of their own.
+    # Control flow and linear solves.
 
     def on_scan(self, equation, args):
         params = equation.params
@@ -593,7 +591,7 @@ class Interpreter:
             known = self.scalars.value(int(goes_on)) if goes_on.ndim == 0 else None
             if (
                 known is None
-            ):  # how often it goes round depends on the inputs, or is not the same for all of a batch
+            ):  # the number of iterations depends on the inputs, or differs among the elements of a batch
                 return None
             if not known:
                 return carry

@@ -1,4 +1,4 @@
-"""Which scalars a kernel works out, and in which order they can be."""
+"""Selection and order of the scalars that a kernel computes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ import numpy as np
 from .expressions import Scalars
 
 
-#: Samples of a block: the threads of a warp. Kernels that need all registers are given more of them by more blocks.
+#: Samples per block: the threads of a warp. With small blocks, kernels can use more registers per thread.
 BLOCK = 32
 
 
-#: The types that kernels compute with.
+#: Data types that kernels support.
 KINDS = {np.dtype(kind) for kind in (np.float32, np.float64, np.int32, np.int64, bool)}
 
 
 class NoKernel(ValueError):
-    """A function that cannot be a kernel, and why."""
+    """Raised if a function cannot be a kernel; the message contains the reason."""
 
 
 class Piece:
-    """Scalars that are worked out one after the other: of the whole kernel, or of a round of a loop.
+    """The scalars of a complete kernel, or of one iteration of a loop, in the order in which they are computed.
 
-    - `wanted`: those that are asked for.
+    - `scalars`: the scalars of the program.
+    - `wanted`: the scalars that are results.
+    - `nodes`: the scalars that the results depend on.
     """
 
     def __init__(self, scalars: Scalars, wanted: Sequence[int]):
@@ -39,33 +41,33 @@ class Piece:
         for node in self.nodes:
             if scalars.value(node) is None and scalars.dtype[node] not in KINDS:
                 raise NoKernel(
-                    f"fused: function computes with {scalars.dtype[node]} what depends on the sample; leave fused out"
+                    f"fused: function computes with {scalars.dtype[node]} values that depend on the sample; leave fused out"
                 )
 
     def _writes(self, node: int) -> bool:
         return self.scalars.operation[node] == "loop" and bool(self.scalars.extra[node].rows)
 
     def sources(self) -> set[tuple]:
-        """The kinds and numbers of what it reads, loops in it too."""
+        """Returns the kinds and indices of the arrays that the piece and its loops read."""
         operation, extra = self.scalars.operation, self.scalars.extra
         loops = [extra[node].piece for node in self.nodes if operation[node] == "loop"]
         own = {extra[node][0][:2] for node in self.nodes if operation[node] == "input"}
         return own.union(*(piece.sources() for piece in loops))
 
     def count(self) -> int:
-        """How many scalars it works out, those of loops in one round."""
+        """Returns the number of scalars, with one iteration of each loop."""
         loops = (self.scalars.extra[node] for node in self.nodes if self.scalars.operation[node] == "loop")
         return len(self.nodes) + sum(loop.piece.count() for loop in loops)
 
     def outer(self) -> list[int]:
-        """The scalars around it that it needs."""
+        """Returns the scalars of the enclosing program that the piece needs."""
         extra = self.scalars.extra
         inputs = [node for node in self.nodes if self.scalars.operation[node] == "input"]
         return [extra[node][1] for node in inputs if extra[node][0] == ("outer",)]
 
 
 def depth_first(arguments: Sequence[tuple[int, ...]], wanted: Sequence[int]) -> list[int]:
-    """Scalars in an order in which they can be computed: before each what it needs that is not there yet, and no sooner."""
+    """Returns scalars in depth-first order: the operands of each scalar come before it, as late as possible."""
     order: dict[int, None] = {}
     for root in wanted:
         waiting = [(root, iter(arguments[root]))]

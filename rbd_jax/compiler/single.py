@@ -1,7 +1,7 @@
-"""A function of one sample as one operation of JAX, which `jax.vmap` turns into a `Mapped` function.
+"""The JAX operation `single`: a function of one sample, which `jax.vmap` turns into a `Mapped` function.
 
-By itself it is compiled as the operations that it consists of. Its derivatives are operations like it, so that `jax.vmap` of a
-gradient is mapped as well.
+Without `jax.vmap` the operations of the function are compiled as usual. Derivatives are operations of the same type, so that
+`jax.vmap` of a gradient is mapped, too.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .._core.platform import is_cpu
 from .primitive import Mapped, forward, reverse
 
 
-#: The number of samples from which on a CPU a kernel is tried. JAX's compilation cache does not keep all of a kernel, which costs
-#: more than smaller batches gain. `rbd.batch_map` makes kernels of these too.
+#: Minimum number of samples for a kernel on a CPU. JAX's compilation cache does not store all of a kernel, which costs more than
+#: smaller batches gain. `rbd.batch_map` also uses kernels for smaller batches.
 ENOUGH = 64
 
 
 def single(function: Callable[[Any], Any], given: Any) -> Any:
-    """Returns the results of a function, as one operation.
+    """Evaluates a function as one operation.
 
     Args:
-      function: The function of a PyTree. What it uses from around it may be traced.
+      function: The function of a PyTree. It may capture traced arrays.
       given: The PyTree. Only its traced arrays are arguments of the operation.
 
     >>> from rbd_jax import compiler
@@ -62,7 +62,7 @@ def single(function: Callable[[Any], Any], given: Any) -> Any:
 
 
 class Single(Mapped):
-    """A function of one sample that is not mapped yet: all its arguments are its own."""
+    """A function of one sample that is not mapped yet: all arguments belong to the sample."""
 
     def bound(self, shared: Sequence, samples: Sequence) -> list:
         return operation.bind(*samples, program=self)
@@ -74,7 +74,7 @@ class Single(Mapped):
         """Returns the function mapped over a batch.
 
         Args:
-          is_own: Which arguments have a batch axis. The others come first in what is returned.
+          is_own: Which arguments have a batch axis. The others are the first arguments of the mapped function.
           size: The number of samples.
         """
         order = ordered(is_own)
@@ -89,7 +89,7 @@ class Single(Mapped):
 
 
 def ordered(is_own: Sequence[bool]) -> list[int]:
-    """Returns the numbers of the shared arguments, then those of the sample's own."""
+    """Returns the indices of the shared arguments, then those of the sample."""
     return sorted(range(len(is_own)), key=lambda number: is_own[number])
 
 

@@ -1,55 +1,55 @@
-"""Where bodies touch, and how they push each other there.
+"""Collision detection, contact models, impacts and contact problems.
 
-What is attached to a model:
+Attachments of a model:
 
-- `Soft`: MuJoCo's law of contact: all contacts, stops and dry friction as one convex problem
-- `Rigid`: rigid contact with friction, one convex problem a step
-- `Hard`: rigid contact by forces and impacts, from event to event
-- `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
+- `Soft`: MuJoCo's contact model: all contacts, joint limits and dry friction as one convex problem
+- `Rigid`: rigid contact with friction, one convex problem per step
+- `Hard`: rigid contact with forces and impacts, from event to event
+- `Softness`: stiffness and damping of the limits and the dry friction of a joint or a tendon under `Soft`
 - `SoftEquality`: a constraint held by a spring and a damper, as MuJoCo holds equality constraints
 - `SoftTendonEquality`: the same between the lengths of tendons
 - `QuaternionWeld`: MuJoCo's residual of a weld
-- `MasslessCenters`: what stands for the centers of mass of bodies without mass under it
-- `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
-- `ContactExclusion`: two bodies that do not touch
-- `Compliant`: a force between two shapes, by how deep and how fast they overlap, with friction, also by bristles
-- `ContactLaw`: what a law of your own implements
-- `JumpingLaw`: the same, under which velocities jump
-- `Reaction`: what it returns
+- `MasslessCenters`: points that replace the centers of mass of bodies without mass under `Soft`
+- `ContactPair`: an explicit pair of shapes with its own contact parameters
+- `ContactExclusion`: two bodies whose shapes do not touch each other
+- `Compliant`: a contact force between two shapes from their overlap and its rate, with regularized or bristle friction
+- `ContactLaw`: base class of contact models
+- `JumpingLaw`: base class of contact models with velocity jumps
+- `Reaction`: the result of a contact model
 
-Where the shapes of a model touch, `rbd.contacts`:
+Contact points of the shapes of a model, from `rbd.contacts`:
 
-- `Contacts`: points, frames, numbers, and forces where those were asked for
-- `separated`: a configuration near a given one in which nothing overlaps
+- `Contacts`: points, frames, parameters, and forces if they were computed
+- `separated`: the nearest configuration in which no shapes overlap
 
-When bodies hit each other:
+Impacts:
 
-- `impact`: the velocities after it
-- `Impact`: those, and the impulses
-- `impulse_response`: what impulses do
+- `impact`: the velocities after an impact
+- `Impact`: these velocities and the impulses
+- `impulse_response`: the velocity change that impulses cause
 
-Where they touch rigidly and move on, as the book has it:
+Rigid contact between impacts, as in the book:
 
 - `unilateral_dynamics`: the acceleration, with or without friction
-- `Unilateral`: that, the forces, and what each contact is doing
-- `contact_problem`: how contacts accelerate apart by forces
-- `ContactProblem`: that, as a matrix and a vector
-- `ContactState`: what a contact can be doing
+- `Unilateral`: the acceleration, the forces, and the state of each contact
+- `contact_problem`: the relation between contact forces and the separation accelerations of contacts
+- `ContactProblem`: this relation as a matrix and a vector
+- `ContactState`: the possible states of a contact
 
 Problems of matrices and vectors:
 
-- `solvers`: complementarity, quadratic programs, cones of friction, soft constraints
+- `solvers`: complementarity problems, quadratic programs, friction cones, soft constraints
 
-Of two geometries:
+Pairs of geometries:
 
-- `contact_points`: distances, positions, frames
-- `ContactPoints`: these
-- `signed_distance`: with the nearest points
-- `SignedDistance`: that
-- `bounding_sphere`: around a geometry
-- `core`: the convex body with which a geometry touches; register geometries of your own here
-- `Core`: that, as a sum of a polytope, a flattened ball and a ball
-- `from_support`: a core, by the point farthest in a direction
+- `contact_points`: distances, positions and frames
+- `ContactPoints`: the result of `contact_points`
+- `signed_distance`: the signed distance and the nearest points
+- `SignedDistance`: the result of `signed_distance`
+- `bounding_sphere`: a sphere around a geometry
+- `core`: the convex body that represents a geometry in contact; register your own geometries here
+- `Core`: a convex body as the sum of a polytope, a flattened ball and a ball
+- `from_support`: a core from a support function
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Restitution that the energy of the motion allows."""
+"""Energy limit for restitution."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ def as_energy_allows(
     stopped: Float[Array, "n"],
     after: Float[Array, "n"],
 ) -> Float[Array, ""]:
-    """The largest share of the way from the velocity `stopped` to `after` on which there is no more energy than before.
+    """Returns the largest fraction of the change from velocity `stopped` to `after` that does not increase the energy.
 
-    - `inertia`: what M makes of a velocity.
+    Args:
+      inertia: The product of M with a velocity.
+      before: The velocity whose energy is the limit.
+      stopped: The velocity without restitution.
+      after: The velocity with full restitution.
     """
     way = after - stopped
     most, least = dot(before, inertia(before)), dot(stopped, inertia(stopped))
     linear, square = dot(stopped, inertia(way)), dot(way, inertia(way))
     room = jnp.maximum(most - least, 0)
     grows = least + 2 * linear + square > most
-    # The root of square s² + 2 linear s = room that is not negative. Written with the quotient in which nothing cancels: where
-    # both velocities are the same to rounding, the other one is 0 / 0.
+    # The non-negative root of square s² + 2 linear s = room, in the form without cancellation. The other form is 0 / 0 if both
+    # velocities agree to rounding.
     inside = linear**2 + square * room
     some = grows & (inside > 0)
     root = jnp.where(some, jnp.sqrt(jnp.where(some, inside, 1)), 0)

@@ -1,4 +1,4 @@
-"""How far the shapes of a model are apart: one signed distance for each pair, for those who keep away."""
+"""Signed distances between the shapes of a model, for collision avoidance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from .pairs import Touching
 
 
 def distances(motion: Motion, pairs: Sequence[Touching]) -> Float[Array, "pairs"]:
-    """How far the shapes of each pair are apart; negative, how deep they overlap. Finite and differentiable wherever they are."""
+    """Returns the signed distance of each pair of shapes, negative where they overlap.
+
+    The distances are finite and differentiable in every configuration.
+    """
     dtype = motion.q.dtype
     shapes: tuple[Shape, ...] = motion.model.shapes  # pyright: ignore[reportAssignmentType]
     if not pairs:
@@ -38,7 +41,7 @@ def distances(motion: Motion, pairs: Sequence[Touching]) -> Float[Array, "pairs"
 
 
 def pair_sizes(model: Model, pairs: Sequence[Touching]) -> np.ndarray:
-    """The radius of the smaller shape of each pair."""
+    """Returns the bounding-sphere radius of the smaller shape of each pair."""
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     used = sorted({end for pair in pairs for end in pair[:2]})
     radii = {end: float(bounding_sphere(shapes[end].geometry)[1]) for end in used}

@@ -1,4 +1,4 @@
-"""Contact by surfaces that give way: a force between two shapes (book §11.8)."""
+"""Compliant contact: a force between two shapes (book §11.8)."""
 
 from __future__ import annotations
 
@@ -25,35 +25,36 @@ from .contacts import Contacts, contact_jacobian, contact_wrenches
 from .geometry.pairs import contact_points
 
 
-#: So many contacts two shapes have at most.
+#: Maximum number of contacts of two shapes.
 POINTS = 4
 
 
 class Compliant(Force):
-    """What two shapes do to each other where they overlap: a force by how deep, how fast, and how they slide. See `add_forces`.
+    """A contact force between two shapes that depends on their overlap, its rate, and the sliding velocity. See `add_forces`.
 
-    Along the normal it is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`), or `k δ + d δ̇` (`"linear"`; eqs. 11.74, 11.75
-    with z = p), of the overlap δ, as long as that pushes: a surface that is left is at once what it was. Under
-    `law="viscoelastic"` it comes back by and by: it is pressed in by z, a state of its own, `f = s max(δ - z, 0)` and
-    `ż = (f - k z) / d` (eqs. 11.73, 11.76), z falling as `exp(-k t / d)` when it is left. The spring s is what presses it, in
-    series with the surface; the stiffer, the nearer is that to (11.74). Across the normal it is Coulomb's friction as one of two:
+    For an overlap δ the normal force is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`) or `k δ + d δ̇` (`"linear"`; eqs. 11.74, 11.75
+    with z = p), and zero if this is negative. Under these two laws an unloaded surface recovers at once. Under
+    `law="viscoelastic"` it recovers gradually: the indentation z is an internal state, with `f = s max(δ - z, 0)` and
+    `ż = (f - k z) / d` (eqs. 11.73, 11.76). Without load z decays as `exp(-k t / d)`. The spring s acts in series with the
+    surface; the stiffer it is, the closer the force is to (11.74). The tangential force is Coulomb friction in one of two forms:
 
-    - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. What should stick creeps.
-    - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ` up to `μ f`, the bending x of bristles being a state of its own. It sticks.
+    - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. Contacts that should stick creep.
+    - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ`, limited to `μ f`. The bristle deflection x is an internal state. Contacts
+      stick without creep.
 
-    It acts in every scheme. Stiff contacts need a scheme that takes all forces implicitly, `LinearlyImplicitEuler` or `BDF2`:
-    those are stable at any step. The default scheme takes x and z implicitly, so they may decay as fast as they like, and the
-    force at the start of the step: it needs steps that are short beside `√(m / k)` and `√(m / K)`. Explicit schemes also
-    need steps that are short beside `D / K` and `d / (k + s)`.
+    The force acts in every scheme. Stiff contacts need a scheme that treats all forces implicitly, `LinearlyImplicitEuler` or
+    `BDF2`; both are stable at any step. The default scheme treats x and z implicitly, so they may decay arbitrarily fast. It
+    evaluates the force at the start of the step, which requires steps much shorter than `√(m / k)` and `√(m / K)`. Explicit
+    schemes also need steps much shorter than `D / K` and `d / (k + s)`.
 
-    - `first`, `second`: the names of the shapes. They need not touch otherwise.
-    - `stiffness` k, `damping` d, `exponent` n: of the normal force, in N/mⁿ and N s/mⁿ⁺¹ (or N s/m).
-    - `friction`: μ.
-    - `slip_speed`: s.
+    - `first`, `second`: the names of the shapes. They need not be candidates for other contact models.
+    - `stiffness`, `damping`, `exponent`: k, d and n of the normal force, in N/mⁿ and N s/mⁿ⁺¹ (or N s/m).
+    - `friction`: the friction coefficient μ.
+    - `slip_speed`: the regularization speed s, in m/s.
     - `bristle_stiffness`, `bristle_damping`: K and D, in N/m and N s/m.
-    - `bending`: where x starts, at each of four contacts along both tangents.
-    - `series_stiffness`, `pressed`: of a viscoelastic surface, s in N/m, and where z starts at each of four contacts. It takes a
-      `damping`, and its exponent is 1.
+    - `bending`: the initial value of x, at each of four contacts along both tangents.
+    - `series_stiffness`: s of a viscoelastic surface, in N/m. Such a surface needs a positive `damping`, and n is 1.
+    - `pressed`: the initial value of z of a viscoelastic surface, at each of four contacts.
 
     >>> builder = rbd.ModelBuilder()
     >>> body = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -103,15 +104,15 @@ class Compliant(Force):
         )
         owner = f"Compliant of {first!r} and {second!r}"
         if first == second:
-            raise ModelError(f"{owner}: it takes two shapes")
+            raise ModelError(f"{owner}: first and second must be different shapes")
         self.law = choice(owner, "law", law, ("hunt-crossley", "linear", "viscoelastic"))  # pyright: ignore[reportAttributeAccessIssue]
         self.sliding = choice(owner, "sliding", sliding, ("regularized", "bristle"))  # pyright: ignore[reportAttributeAccessIssue]
         self.normal_stiffness = number(owner, "stiffness", stiffness, least=0)
         viscoelastic = law == "viscoelastic"
         if viscoelastic != (series_stiffness is not None):
             raise ModelError(
-                f"{owner}: law={law!r} {'takes a' if viscoelastic else 'knows no'} series_stiffness, by which a viscoelastic "
-                "surface is pressed"
+                f"{owner}: law={law!r} {'requires' if viscoelastic else 'does not support'} series_stiffness, the spring in "
+                "series with a viscoelastic surface"
             )
         self.normal_damping = number(
             owner, "damping", damping, least=None if viscoelastic else 0, above=0 if viscoelastic else None
@@ -129,7 +130,7 @@ class Compliant(Force):
         shape = () if np.shape(pressed) == () else (POINTS,)
         self.pressed = jnp.broadcast_to(number(owner, "pressed", pressed, shape, least=0), (POINTS,))
 
-    # What it is attached to.
+    # Attachment.
 
     @property
     def label(self):
@@ -146,7 +147,7 @@ class Compliant(Force):
     def called(self, name, refers):
         return self.changed(first=refers[0].name, second=refers[1].name)
 
-    # The states of the bristles, and of the surface.
+    # Internal states: bristle deflections and surface indentations.
 
     @property
     def own(self):
@@ -162,14 +163,14 @@ class Compliant(Force):
             changed["pressed"] = own[bent:]
         return self.changed(**changed)
 
-    #: The force of a step is that of the states at its start, as of all forces between bodies.
+    #: A step uses the force of the states at its start, as for all forces between bodies.
     coupled = False
 
     def own_rate(self, motion):
         found, normal, slip = self._touching(motion)
         rates = [jnp.zeros(0, motion.q.dtype)]
         if self.sliding == "bristle":
-            # (eq. 11.77): of what does not slip, that is how the surfaces move.
+            # (eq. 11.77): without slip the bristles follow the surfaces.
             bent = self.bending[: len(slip)]
             across = self._held(self._sticking(bent, slip), normal)
             rates.append(
@@ -185,7 +186,7 @@ class Compliant(Force):
         found, normal, slip = self._touching(motion.with_velocity(v))
         states = [jnp.zeros(0, motion.q.dtype)]
         if self.sliding == "bristle":
-            # The implicit Euler method on (11.77) has a closed form: the friction points where it would point without slip.
+            # The implicit Euler step of (11.77) has a closed form: friction has the same direction as without slip.
             bent = self.bending[: len(slip)]
             stiffness, damping = self.bristle_stiffness, self.bristle_damping
             across = self._held(self._sticking(bent + step * slip, slip), normal)
@@ -197,7 +198,7 @@ class Compliant(Force):
         return jnp.concatenate(states)
 
     def _pressing(self, found: Contacts):
-        """The rate as a function of how far the surface is pressed in."""
+        """Returns the rate of the indentation as a function of the indentation."""
         depth, stiffness = _at_all(_overlap(found)), self.series_stiffness
         assert stiffness is not None
 
@@ -207,10 +208,10 @@ class Compliant(Force):
 
         return rate
 
-    # What it does.
+    # Forces and energy.
 
     def contacts(self, motion: Motion) -> Contacts:
-        """Where the shapes touch, with what the first does there to the second."""
+        """Returns the contact points, with the force of the first shape on the second."""
         found, pushes = self._acting(motion)
         padded = jnp.pad(pushes, ((0, 0), (0, 3)))
         return replace(found, force=padded)
@@ -241,11 +242,11 @@ class Compliant(Force):
         return self.exponent if self.law == "hunt-crossley" else jnp.ones_like(self.exponent)
 
     def _beyond(self, depth: Float[Array, "n"]) -> Float[Array, "n"]:
-        """By how much more the shapes overlap than the surface is pressed in."""
+        """Returns the overlap beyond the indentation of the surface."""
         return _positive(depth - self.pressed[: len(depth)])
 
     def _acting(self, motion: Motion) -> tuple[Contacts, Float[Array, "n 3"]]:
-        """Where the shapes touch, and the force on the second, in the frames there."""
+        """Returns the contact points and the forces on the second shape, in the contact frames."""
         found, normal, slip = self._touching(motion)
         if self.sliding == "regularized":
             size = jnp.sqrt(jnp.sum(slip**2, axis=1, keepdims=True) + self.slip_speed**2)
@@ -255,7 +256,7 @@ class Compliant(Force):
         return found, jnp.concatenate([normal[:, None], across], axis=1)
 
     def _touching(self, motion: Motion) -> tuple[Contacts, Float[Array, "n"], Float[Array, "n 2"]]:
-        """Where the shapes touch, the normal forces, and the velocities across the normals."""
+        """Returns the contact points, the normal forces, and the tangential velocities."""
         found = self._found(motion)
         rows = contact_jacobian(motion, found, 3)
         speeds = matvec(rows, jnp.broadcast_to(motion.v, (len(rows), *motion.v.shape)))
@@ -271,11 +272,11 @@ class Compliant(Force):
         return found, normal, speeds[:, 1:]
 
     def _sticking(self, bent: Float[Array, "n 2"], slip: Float[Array, "n 2"]) -> Float[Array, "n 2"]:
-        """The forces of bristles that move with both surfaces."""
+        """Returns the forces of bristles without slip."""
         return -self.bristle_stiffness * bent - self.bristle_damping * slip
 
     def _held(self, stick: Float[Array, "n 2"], normal: Float[Array, "n"]) -> Float[Array, "n 2"]:
-        """Such forces, up to the friction that the normal ones allow."""
+        """Returns the bristle forces, limited to the friction that the normal forces allow."""
         most = (self.friction * normal)[:, None]
         square = jnp.sum(stick**2, axis=1, keepdims=True)
         slips = square > most**2
@@ -297,7 +298,7 @@ class Compliant(Force):
 
 
 def _between(motion: Motion, first: str, second: str) -> Contacts:
-    """Where two shapes touch."""
+    """Returns the contact points of two shapes."""
     ends = [_shape(motion.model, name) for name in (first, second)]
     placed = fixed_frames(motion, ends)
     geometries = with_precision(tuple(end.geometry for end in ends), motion.q.dtype)
@@ -305,7 +306,9 @@ def _between(motion: Motion, first: str, second: str) -> Contacts:
     points = contact_points(geometries[0], frames[0], geometries[1], frames[1])
     n, dtype = len(points.distance), motion.q.dtype
     if n > POINTS:
-        raise ModelError(f"Compliant: {first!r} and {second!r} have {n} contacts; up to {POINTS} are known")
+        raise ModelError(
+            f"Compliant: {first!r} and {second!r} have {n} contacts; at most {POINTS} are supported"
+        )
     zeros = lambda *shape: jnp.zeros((n, *shape), dtype)
     return Contacts(
         points.distance,
@@ -331,7 +334,7 @@ def _shape(model: Model, name: str) -> Shape:
 
 
 def _at_all(x: Float[Array, "n *k"]) -> Float[Array, "4 *k"]:
-    """With zeros for the contacts that the two shapes do not have."""
+    """Pads with zeros for the contacts that the two shapes do not have."""
     return jnp.pad(x, ((0, POINTS - len(x)), *((0, 0),) * (x.ndim - 1)))
 
 
@@ -340,11 +343,11 @@ def _overlap(found: Contacts) -> Float[Array, "n"]:
 
 
 def _positive(x):
-    """`x` where it is above zero. At zero, where shapes only touch, derivatives are those of shapes that are apart."""
+    """Returns `max(x, 0)`. At zero, where shapes just touch, derivatives are those of separated shapes."""
     return jnp.where(x > 0, x, 0)
 
 
 def _power(x, n):
-    """`xⁿ` for x ≥ 0 and n ≥ 1, with derivatives at zero."""
+    """Returns `xⁿ` for x ≥ 0 and n ≥ 1, with finite derivatives at zero."""
     some = x > 0
     return jnp.where(some, jnp.where(some, x, 1) ** n, 0)

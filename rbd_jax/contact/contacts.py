@@ -1,4 +1,4 @@
-"""The contacts of a model in a configuration: where its shapes touch, how they would move there, and what forces there do."""
+"""Contacts of a model in a configuration: contact points, contact Jacobians and contact wrenches."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from .pairs import Numbers, Touching, numbers, touching
 
 
 class Contacts(eqx.Module):
-    """The points at which shapes of a model touch, or may: a row for each, of which those that are not there are infinitely far.
+    """The contact points of a model, one row per possible contact. Rows without a contact have an infinite distance.
 
-    - `distance`: negative where the shapes overlap.
-    - `position`: midway between their surfaces, in the world.
-    - `frame`: the columns are the normal, from the first shape into the second, and two tangents, in the world.
+    - `distance`: the distance, negative where the shapes overlap.
+    - `position`: the point midway between both surfaces, in the world.
+    - `frame`: the contact frame in the world. Its columns are the normal, from the first shape into the second, and two
+      tangents.
     - `margin`: the distance below which a contact acts.
-    - `friction`: sliding along both tangents, spinning, rolling about both.
-    - `solref`, `solimp`: how stiff and how damped it is, as MuJoCo has them.
-    - `pair`: which pair of shapes each is of, by its number in `shapes`.
-    - `shapes`: the names of the pairs.
-    - `condim`: in how many directions each acts.
-    - `force`: what the first shape does there to the second, `[f; n]` in the frame of the contact; None where nobody asked.
-    - `of_pair`: `pair`, where it is the same in all configurations; otherwise None.
-    - `lost`: how many that act are not among them, where their number is bounded; None where it is not.
+    - `friction`: the coefficients of sliding along both tangents, spinning, and rolling about both tangents.
+    - `solref`, `solimp`: MuJoCo's stiffness and damping parameters.
+    - `pair`: the index of each contact's pair of shapes in `shapes`.
+    - `shapes`: the names of the shapes of each pair.
+    - `condim`: the number of directions in which each contact acts.
+    - `force`: the wrench of the first shape on the second, `[f; n]` in the contact frame; None if it was not computed.
+    - `lost`: the number of active contacts beyond the bound on their number; None without a bound.
+    - `of_pair`: `pair` as a tuple if it is the same in all configurations; otherwise None.
 
     >>> robot = rbd.load("quadruped")
     >>> touching = rbd.contacts(robot, rbd.neutral(robot))
@@ -66,11 +67,11 @@ class Contacts(eqx.Module):
 
     @property
     def normal(self) -> Float[Array, "*batch n 3"]:
-        """From the first shape into the second."""
+        """The unit normal of each contact, from the first shape into the second."""
         return self.frame[..., 0]
 
     def bodies(self, model: Model) -> np.ndarray:
-        """The bodies of each pair of shapes, -1 the world: (pairs, 2)."""
+        """Returns the body indices of each pair of shapes, -1 for the world: (pairs, 2)."""
         index = {name: body for body, name in enumerate(model.body_names)} | {"world": -1}
         shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
         bodies = {shape.name: index[shape.body] for shape in shapes}
@@ -84,7 +85,7 @@ class Contacts(eqx.Module):
 
 @takes(q=configuration)
 def contacts(model: Model, q: Float[Array, "nq"]) -> Contacts:
-    """Where the shapes of a model touch each other, or nearly do; see `Contacts`.
+    """Returns the contact points between the shapes of a model; see `Contacts`.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> floor = rbd.Shape("floor", "world", rbd.shapes.Plane(), (0, 0, -1.05))
@@ -97,12 +98,13 @@ def contacts(model: Model, q: Float[Array, "nq"]) -> Contacts:
 
 
 def contacts_of(motion: Motion, most: int | None = None, pairs: int | None = None) -> Contacts:
-    """`contacts` of a model in motion.
+    """Returns the `contacts` of a model in motion.
 
     Args:
       motion: The model in motion.
-      most: The maximum number of active contacts, of each number of axes: all but the deepest are put infinitely far away.
-      pairs: The maximum number of pairs of shapes of each two kinds, those whose bounding spheres are nearest.
+      most: The maximum number of active contacts for each `condim`. All but the deepest get an infinite distance.
+      pairs: The maximum number of pairs of shapes for each pair of geometry types. Pairs with the nearest bounding spheres are
+        selected.
     """
     if (known := motion.known(f"{most} contacts of {pairs} pairs")) is not None:
         return known
@@ -118,9 +120,9 @@ def with_contacts(motion: Motion, most: int | None = None, pairs: int | None = N
 
 
 def _bounded_to(found: Contacts, most: int) -> Contacts:
-    """Returns the contacts with all but the `most` deepest active ones, of each number of axes, infinitely far away.
+    """Returns the contacts with infinite distances for all but the `most` deepest active ones for each `condim`.
 
-    `lost` counts the contacts that were put away.
+    `lost` counts the discarded contacts.
     """
     lost = jnp.zeros((), int) if found.lost is None else found.lost
     kept = np.ones(len(found.condim), bool)
@@ -137,7 +139,7 @@ def _bounded_to(found: Contacts, most: int) -> Contacts:
 
 
 def deepest(found: Contacts, most: int) -> Contacts:
-    """Returns that many contacts of each number of axes, at most: those that act, beginning with the deepest, and others."""
+    """Returns at most `most` contacts for each `condim`: active ones in order of depth, then others."""
     order, there = [], []
     for size in sorted(set(found.condim)):
         own = np.flatnonzero(np.array(found.condim) == size)
@@ -153,7 +155,7 @@ def deepest(found: Contacts, most: int) -> Contacts:
         return found
     rows, there = jnp.concatenate(order), jnp.concatenate(there)
     whole = replace(found, lost=None, condim=(), of_pair=None)
-    # A kernel selects each number of a row among all rows, so it skips rows that no sample needs.
+    # A kernel selects each entry of a row among all rows, so it skips rows that no sample needs.
     row = lambda own: only_if(own[1], lambda: jax.tree.map(lambda leaf: leaf[own[0]], whole))
     kept = each(row, (rows, there))
     condim = tuple(size for size, part in zip(sorted(set(found.condim)), order) for _ in range(len(part)))
@@ -163,15 +165,17 @@ def deepest(found: Contacts, most: int) -> Contacts:
 
 
 def _among_least(values: Float[Array, "n"], most: int) -> Bool[Array, "n"]:
-    """Returns which values are among the least, as many as `most`."""
+    """Returns which values are among the `most` smallest."""
     chosen, count = _least(values, most)
     is_chosen = chosen[None] == np.arange(len(values))[:, None]
     return jnp.any(is_chosen & (np.arange(most) < count)[None], axis=1)
 
 
 def _least(values: Float[Array, "n"], most: int) -> tuple[Int[Array, "most"], Int[Array, ""]]:
-    """Where the least are of those that are finite, in their order, and how many that is. As few rounds as that: where loops are
-    compiled as one piece, nothing is sorted."""
+    """Returns the indices of the smallest finite values in ascending order, and their number.
+
+    The number of iterations equals the number of values found. There is no sort, so that kernels can contain this function.
+    """
 
     def pick(k, at):
         left, chosen = at
@@ -235,12 +239,12 @@ def _found(motion: Motion, most: int | None) -> Contacts:
 
 
 def _bounded(shapes: Sequence[Shape], pair: Touching) -> bool:
-    """Whether spheres around both shapes say anything."""
+    """Returns True if both shapes have finite bounding spheres."""
     return not any(isinstance(shapes[end].geometry, Plane) for end in (pair.first, pair.second))
 
 
 def _nearest(first, at_first, second, at_second, margins, most: int):
-    """Which pairs of geometries have the nearest bounding spheres, and how many more might touch."""
+    """Returns the pairs of geometries with the nearest bounding spheres, and the number of other pairs that might touch."""
 
     def sphere(geometry, frame):
         middle, radius = bounding_sphere(geometry)
@@ -271,7 +275,7 @@ def _none(dtype) -> Contacts:
 def of_one_kind(
     shapes: Sequence[Shape], pairs: Sequence[Touching]
 ) -> list[tuple[np.ndarray, Geometry, Geometry]]:
-    """Which pairs have geometries of the same two kinds and touch in as many dimensions, and these stacked."""
+    """Returns the pairs grouped by geometry types and `condim`: their indices, and both geometries stacked."""
     kinds: dict[object, list[int]] = {}
     for index, pair in enumerate(pairs):
         key = (pair.condim, *(_kind(shapes[end].geometry) for end in (pair.first, pair.second)))
@@ -290,7 +294,7 @@ def _kind(geometry: Geometry) -> object:
 
 
 def without_pairs(found: Contacts, pairs: set[frozenset[str]]) -> Contacts:
-    """The contacts; of some pairs of shapes there are none."""
+    """Returns the contacts with infinite distances for some pairs of shapes."""
     if not found.shapes:
         return found
     gone = of_pairs(found, jnp.array([frozenset(pair) in pairs for pair in found.shapes]))
@@ -298,7 +302,7 @@ def without_pairs(found: Contacts, pairs: set[frozenset[str]]) -> Contacts:
 
 
 def joined(first: Contacts, *others: Contacts) -> Contacts:
-    """All of them, one after the other, in one precision."""
+    """Returns all contacts concatenated, in the precision of the first."""
     for other in others:
         count = len(first.shapes)
         moved = replace(other, pair=other.pair + count, lost=None, shapes=(), condim=(), of_pair=None)
@@ -310,12 +314,20 @@ def joined(first: Contacts, *others: Contacts) -> Contacts:
 
 
 def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Array, "n size nv"]:
-    """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame; of that
-    the first so many rows. The first of each is the book's `tᵀ` (eq. 11.28), Sueda's N (eq. 1.78)."""
+    """Returns the Jacobian J of the contacts.
+
+    `J v` is the velocity `[v; ω]` of the second body relative to the first, at the contact point and in the contact frame. The
+    first row of each contact is the book's `tᵀ` (eq. 11.28) and Sueda's N (eq. 1.78).
+
+    Args:
+      motion: The model in motion.
+      found: Its contacts.
+      size: The number of rows per contact.
+    """
     model = motion.model
     if not found.shapes:
         return jnp.zeros((0, size, model.nv), motion.q.dtype)
-    # By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone.
+    # For each column: +1 if it moves only the second shape of a pair, -1 if it moves only the first.
     first, second = (columns_that_move(model, bodies) for bodies in found.bodies(model).T)
     moved = of_pairs(found, jnp.asarray(second - first, motion.q.dtype))
     return point_jacobians(motion, moved, found.position, found.frame, size)
@@ -328,8 +340,15 @@ def point_jacobians(
     frames: Float[Array, "n 3 3"],
     size: int = 6,
 ) -> Float[Array, "n size nv"]:
-    """`[v; ω]` of what is at points by the velocities, along the columns of frames, of that the first so many rows; `moved`: how
-    much each column of the tree counts."""
+    """Returns the Jacobian of the velocities `[v; ω]` at points, along the columns of frames.
+
+    Args:
+      motion: The model in motion.
+      moved: The weight of each column of the tree.
+      points: The points, in the world.
+      frames: A frame at each point.
+      size: The number of rows per point.
+    """
     model, common = motion.model, motion.common
     origins = gather(common.origins, model.topology.column_owner)
     arms = points[:, None] - origins[None]
@@ -342,17 +361,17 @@ def point_jacobians(
 
 
 def of_pairs(found: Contacts, values: Shaped[Array, "pairs *k"]) -> Shaped[Array, "n *k"]:
-    """What each pair of shapes has, for each contact."""
+    """Returns a quantity of each pair of shapes, for each contact."""
     return values[found.pair] if found.of_pair is None else rows_at(values, np.array(found.of_pair, int))
 
 
 def rows_at(x: Shaped[Array, "m *k"], places: np.ndarray) -> Shaped[Array, "n *k"]:
-    """Returns the rows of an array of any type at known places."""
+    """Returns the rows of an array of any type at constant indices."""
     return gather(x, places) if jnp.issubdtype(x.dtype, jnp.floating) else x[places]
 
 
 def columns_that_move(model: Model, bodies: np.ndarray) -> np.ndarray:
-    """Whether each column of the tree moves each of these bodies, -1 the world."""
+    """Returns 1 where a column of the tree moves a body, else 0. Body -1 is the world."""
     topology = model.topology
     carriers = np.where(bodies < 0, -1, topology.carriers[bodies])
     columns = topology.last_column[carriers]
@@ -360,7 +379,13 @@ def columns_that_move(model: Model, bodies: np.ndarray) -> np.ndarray:
 
 
 def contact_wrenches(motion: Motion, found: Contacts, pushes: Float[Array, "n 6"]) -> Float[Array, "nb 6"]:
-    """The wrench of contacts on each body, in its own frame; `pushes`: `[f; n]` on the second of each, in its frame."""
+    """Returns the total contact wrench on each body, in the body frame.
+
+    Args:
+      motion: The model in motion.
+      found: Its contacts.
+      pushes: The wrench `[f; n]` on the second body of each contact, in the contact frame.
+    """
     model, frames = motion.model, motion.world_frames
     force, moment = (matvec(found.frame, pushes[:, part]) for part in (slice(0, 3), slice(3, 6)))
     about_world = jnp.concatenate([moment + cross(found.position, force), force], axis=1)

@@ -1,4 +1,4 @@
-"""Laws of contact that are one convex problem in the acceleration."""
+"""Contact models that solve one convex problem in the acceleration."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from .solvers.terms import Skipped, Term
 
 
 class ConvexLaw(ContactLaw):
-    """All contacts, stops and dry friction as one convex problem in the acceleration: see `solve_soft`.
+    """Base class of contact models with contacts, limits and dry friction as one convex problem; see `solve_soft`.
 
-    - `cone`: of friction, `"pyramidal"` or `"elliptic"`.
-    - `impratio`: how much stiffer friction is than the normal force.
-    - `most`: so many contacts at most act at once, of each number of dimensions; None if all that there are.
-    - `pairs`: so many pairs of shapes of each two kinds are looked at; None if all that there are.
+    - `cone`: the friction cone, `"pyramidal"` or `"elliptic"`.
+    - `impratio`: the ratio of frictional to normal stiffness.
+    - `most`: the maximum number of contacts that act at once, for each `condim`; None for no limit.
+    - `pairs`: the maximum number of tested pairs of shapes, for each pair of geometry types; None for no limit.
     """
 
     fixed_axes = True
@@ -59,7 +59,7 @@ class ConvexLaw(ContactLaw):
 
     @abc.abstractmethod
     def hold(self, model: Model, dtype, step: Float[Array, ""] | None) -> Hold:
-        """How rows are held over a step, if one is being made."""
+        """Returns the rule for reference accelerations and stiffness. `step` is the time step; None outside of a step."""
 
     def placed(self, motion):
         return with_contacts(motion.computed("frames"), self.most, self.pairs)
@@ -69,7 +69,7 @@ class ConvexLaw(ContactLaw):
         return contacts_of(motion, self.most, self.pairs).lost if bounded else None
 
     def solved(self, posed: Posed, guess: Float[Array, "n"] | None) -> Solution:
-        """Returns the solution of the problem, or what the law makes of it."""
+        """Returns the solution of the problem. Subclasses may modify it."""
         return solve_soft(posed.problem(), guess)
 
     def prepared(self, model: Model) -> Prepared:
@@ -111,7 +111,7 @@ class ConvexLaw(ContactLaw):
 
         posed = Posed(motion, tuple(touching), hold, within, problem)
         solution = self.solved(posed, guess)
-        # And not from the forces of the rows: those that hardly give way multiply the rounding of what they miss.
+        # This does not sum the forces of the rows, because nearly rigid rows amplify the rounding errors of their residuals.
         force = times(inertia, solution.acceleration) - acting
         pushed = together(groups, _forces(groups, solution.forces), found)
         if self.most is not None:
@@ -147,7 +147,7 @@ def _forces(groups: list[Groups], forces: tuple) -> list[Array]:
 
 
 def _pattern(model: Model) -> Pattern | None:
-    """Returns where the Hessian may be other than zero without contacts between moving bodies; None if that is everywhere."""
+    """Returns the sparsity pattern of the Hessian without contacts between moving bodies; None if it is dense."""
     if model.constraints or held_tendons(model) or soft_equalities(model) or not model.topology.columns_are_v:
         return None
     supports = model.topology.tree.supports
@@ -155,11 +155,13 @@ def _pattern(model: Model) -> Pattern | None:
 
 
 class Posed(NamedTuple):
-    """What a law solves.
+    """The input of `ConvexLaw.solved`.
 
-    - `motion`: the model in motion, `within` how it moves with a few variables, if it does.
-    - `touching`: its contacts, and `hold` how rows are held.
-    - `problem`: makes the problem; with a function that changes how contacts are held.
+    - `motion`: the model in motion.
+    - `touching`: its contacts.
+    - `hold`: the rule for reference accelerations and stiffness.
+    - `within`: the map from a few independent variables to the model's velocities, if any.
+    - `problem`: returns the problem. An optional argument is a function that modifies the `Pushes` of contacts.
     """
 
     motion: Motion
@@ -170,19 +172,19 @@ class Posed(NamedTuple):
 
 
 class Prepared(eqx.Module):
-    """What does not depend on the motion."""
+    """Quantities that do not depend on the motion."""
 
     give: Mobilities
     joints: StopNumbers
     tendons: StopNumbers
 
 
-#: What holds a model's hard constraints against the soft ones is heavier by this than what moves along them.
+#: Ratio of the inertia across the hard constraints of a model to its largest inertia.
 HOLD = 1e7
 
 
 def _held(motion):
-    """The inertia, which is large across what the model's constraints allow: no force of the law moves it there."""
+    """Returns the inertia, made large across the hard constraints, so that contact forces do not violate them."""
     inertia = composite_rigid_body(motion)
     if not motion.model.constraints:
         return inertia

@@ -1,4 +1,4 @@
-"""Functions of each row of arrays."""
+"""Application of a function to each row of arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 
 try:
     from ..compiler import each
-except ImportError:  # the library does without the compiler, in more time
+except ImportError:  # The library also works without the compiler, but takes longer.
 
     def each(function: Callable[[Any], Any], stacked: Any) -> Any:
         return jax.vmap(function)(stacked)

@@ -234,9 +234,8 @@ def equality_rows(motion: Motion, mobilities: Mobilities, hold: Hold) -> list[Ro
     if not own and not tied:
         return []
     parts = [
-        compute(motion, some, mobilities)
-        for compute, some in ((_of_constraints, own), (_of_tendons, tied))
-        if some
+        *([_of_constraints(motion, own, mobilities)] if own else []),
+        *([_of_tendons(motion, tied, mobilities)] if tied else []),
     ]
     residual, rate, drift, jacobian, give = (jnp.concatenate(x) for x in zip(*parts))
     sizes = [*(one.constraint.rows for one in own), *[1] * len(tied)]

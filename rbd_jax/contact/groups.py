@@ -37,7 +37,7 @@ class Groups(NamedTuple):
     signs: np.ndarray = np.ones(1)
 
     def stacked(self, x: Float[Array, "n *k"]) -> Float[Array, "g c *k"]:
-        """Returns what each contact has, by groups."""
+        """Returns a quantity of each contact, by groups."""
         return x.reshape(len(self.signs), -1, *x.shape[1:])
 
     def origins(self, motion: Motion) -> Float[Array, "g 3"]:
@@ -49,7 +49,7 @@ class Groups(NamedTuple):
         if self.ends is None:
             return v[None]
         model = motion.model
-        # Not those of `motion`, which have the velocities of prescribed joints in them.
+        # The velocities in `motion` include those of prescribed joints, so they are not used here.
         moved = model.topology.tree.path_sum(motion.common.subspace * to_columns(model, v)[:, None])
         return gather(moved, self.ends)
 
@@ -57,7 +57,7 @@ class Groups(NamedTuple):
 def rows_of_body(
     position: Float[Array, "n 3"], frame: Float[Array, "n 3 3"], origin: Float[Array, "3"], sign, size: int
 ) -> Float[Array, "n d 6"]:
-    """Returns the velocities of contacts of a body along their first axes by that of the body, in the common frame."""
+    """Returns the Jacobian from the velocity of a body, in the common frame, to velocities along the first contact axes."""
     arms, rows = position - origin[None], []
     for row in range(size):
         axis = sign * frame[:, :, row % 3]
@@ -117,7 +117,7 @@ def _ends(motion: Motion, found: Contacts) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows_of(found: Contacts, places: np.ndarray) -> Contacts:
-    """Returns some of the contacts, by their numbers."""
+    """Returns the contacts at the given indices."""
     arrays = replace(found, lost=None, of_pair=None, condim=())
     return replace(
         jax.tree.map(lambda leaf: rows_at(leaf, places), arrays),

@@ -1,8 +1,8 @@
 """Rigid contact from event to event (book table 11.1).
 
-Between events the contacts that are held push so that none comes nearer, as a problem of complementarity in the accelerations
-(`unilateral`). Events are the moments in which a gap closes, which is an impact, and those in which something that slides comes
-to rest. A scheme finds them (`rbd.EventDriven`); what they are, and what happens at them, is here.
+Between events, the forces of closed contacts solve a complementarity problem in the accelerations (`unilateral`), so that no
+closed contact penetrates. An event is an impact, where a gap closes, or the time at which a sliding contact comes to rest. The
+scheme `rbd.EventDriven` finds the events; this module defines them and their effects.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from .law import JumpingLaw, Reaction
 from .unilateral import STILL, Phase, pushes_of, setting
 
 
-#: How much what holds contacts gives way, as a share of what the bodies do: many under one body hold it more than once.
+#: Compliance of closed contacts relative to the compliance of the bodies. It regularizes redundant contacts of one body.
 GIVE = 1e-10
 
-#: So many times what is left of overlaps and speeds is taken away.
+#: Number of iterations that remove the remaining overlaps and velocities of closed contacts.
 ROUNDS = 3
 
 
 class Hard(JumpingLaw):
-    """Rigid contact by forces that push and impacts that last no time, from event to event; for the scheme `rbd.EventDriven`.
+    """Rigid contact with unilateral forces and instantaneous impacts, for the event-driven scheme `rbd.EventDriven`.
 
-    What touches and does not part is held, with Coulomb's friction; what sticks is held by a pyramid of four edges. Stops and dry
-    friction of joints are not its own: see `rbd.forces.JointLimit`.
+    Closed contacts have Coulomb friction; the friction of sticking contacts is limited by a pyramid of four edges. This contact
+    model does not cover the limits and the dry friction of joints: see `rbd.forces.JointLimit`.
 
-    - `restitution`: e, from 0 (they stay together) to 1.
-    - `law`: of restitution, `"newton"` or `"poisson"`; see `rbd.contact.impact`.
-    - `friction_acts`: whether there is friction, with the coefficients of the shapes.
-    - `rest_speed`: what comes slower than this, in m/s, does not part again. A ball that bounces ever less would never rest.
+    - `restitution`: the coefficient of restitution e, from 0 (plastic) to 1 (elastic).
+    - `law`: the restitution law, `"newton"` or `"poisson"`; see `rbd.contact.impact`.
+    - `friction_acts`: if True, contacts have friction with the coefficients of the shapes.
+    - `rest_speed`: approach speed in m/s below which impacts have no restitution. Without this limit a bouncing ball would
+      never come to rest.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -98,7 +99,7 @@ class Hard(JumpingLaw):
         return Reaction(force, found, padded, a, jnp.int32(0), given.code == Code.SOLVED)
 
     def begun(self, motion, v, within=None):
-        # What changes at once: by impacts, and by what the steps before have left of overlaps and of speeds at what is held.
+        # State jumps result from impacts, and from the correction of overlaps and velocities left by previous steps.
         found = contacts_of(motion)
         size = max(found.condim, default=1)
         rows = contact_jacobian(motion, found, max(3, size))
@@ -113,7 +114,7 @@ class Hard(JumpingLaw):
         hit = jumped(motion, found, rows[:, :size], v, back, mu, self.law, within, answers[:, :size]).velocity
         after = jnp.where(jnp.any(coming < -STILL), hit, v)
         rates = along(rows, after)
-        # Slower than this nothing parts by itself.
+        # Below this speed a closed contact does not open.
         held = closed & (rates[:, 0] <= 0.01 * rest)
         speed2 = jnp.sum(rates[:, 1:3] ** 2, axis=1)
         moves = speed2 > STILL**2
@@ -129,7 +130,7 @@ class Hard(JumpingLaw):
         return phase, -moved, after - slowed
 
     def until(self, motion, phase):
-        """The gaps that may close, and the speeds of what slides; infinite where there is no event ahead."""
+        """Returns the gaps of open contacts and the speeds of sliding contacts; infinite where no event is possible."""
         found = contacts_of(motion)
         gaps = jnp.where(phase.held | ~jnp.isfinite(found.distance), jnp.inf, found.distance - found.margin)
         rows = contact_jacobian(motion, found, 3)[:, 1:]
@@ -139,7 +140,7 @@ class Hard(JumpingLaw):
 
 
 def replace_way(phase: Phase, rates: Float[Array, "n 2"], way: Float[Array, "n 2"]) -> Phase:
-    """The phase with the ways on which things slide now, not turned back: what would is at rest, which is an event."""
+    """Returns the phase with the current sliding directions, without reversals: a reversal passes rest, which is an event."""
     ahead = dot(rates, phase.way) >= 0
     speed2 = jnp.sum(way**2, axis=1)
     now = jnp.where((speed2 > 0)[:, None], jnp.where(ahead[:, None], way, -way), phase.way)
@@ -149,7 +150,7 @@ def replace_way(phase: Phase, rates: Float[Array, "n 2"], way: Float[Array, "n 2
 def _undone(
     rows: Float[Array, "n d dof"], answers: Float[Array, "n d dof"], left: Float[Array, "k n d"]
 ) -> Float[Array, "k dof"]:
-    """The least changes, in the metric of M, along which rows change by these; `answers` are `M⁻¹` times the rows."""
+    """Returns the smallest changes, in the metric of M, that change the rows by `left`; `answers` is `M⁻¹` times the rows."""
     flat, answers = (x.reshape(-1, x.shape[-1]) for x in (rows, answers))
     left = left.reshape(len(left), -1)
     if not len(flat):

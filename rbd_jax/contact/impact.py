@@ -1,4 +1,4 @@
-"""What happens to the velocities when bodies hit each other (book §11.7)."""
+"""Impacts between bodies (book §11.7)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from .solvers import Code
 from .solvers.friction import solve_cone
 
 
-#: Shapes that are not farther apart than this touch, in m.
+#: Distance in m up to which a contact counts as closed.
 TOUCHING = 1e-6
 
-#: So many times it is looked for how fast contacts slide, until that changes by no more than this share.
+#: Maximum number of iterations for the sliding speeds of contacts, and the relative change at which they stop.
 ROUNDS, SHARE = 100, 1e-13
 
 
 class Impact(eqx.Module):
-    """What an impact does.
+    """The result of an impact.
 
-    - `velocity`: after it.
-    - `impulse`: of each contact, what the first shape gives the second: `[f; n]` in its frame, N s and N m s.
-    - `contacts`: where the shapes touch.
-    - `code`: how the search for the impulses ended, a `rbd.contact.solvers.Code`.
+    - `velocity`: the velocity after the impact.
+    - `impulse`: the impulse of the first shape on the second at each contact, `[f; n]` in the contact frame, in N s and N m s.
+    - `contacts`: the contact points.
+    - `code`: the result code of the impulse solver, a `rbd.contact.solvers.Code`.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
@@ -61,10 +61,13 @@ class Impact(eqx.Module):
 def impulse_response(
     model: Model, q: Float[Array, "nq"], impulse: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
-    """By how much impulses change the velocity: `M Δv = u + Jᵀ ι` (eq. 11.57), the model's constraints held.
+    """Returns the change of the velocity that impulses cause: `M Δv = u + Jᵀ ι` (eq. 11.57). Constraints of the model hold.
 
-    - `impulse`: u, along the degrees of freedom.
-    - `f_ext`: impulses `[n; f]` on bodies, in the world's axes about the world's origin.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      impulse: The generalized impulse u, shape (nv,).
+      f_ext: Impulses `[n; f]` on bodies, in world axes about the world origin.
 
     >>> model = rbd.load("double_pendulum")
     >>> print(rbd.contact.impulse_response(model, jnp.zeros(2), jnp.zeros(2), {"lower": jnp.array([0, -2.0, 0, 1, 0, 0])}))
@@ -74,7 +77,7 @@ def impulse_response(
 
 
 def response(motion: Motion, impulse, f_ext: ExternalForces = None):
-    """Of a model at rest: what it accelerates by beside what it does anyway."""
+    """Returns the acceleration of a model at rest under impulses, minus its acceleration without them."""
     zero = jnp.zeros_like(impulse)
     pushed = motion_under_constraints(motion, impulse, f_ext).acceleration
     return pushed - motion_under_constraints(motion, zero).acceleration
@@ -83,7 +86,7 @@ def response(motion: Motion, impulse, f_ext: ExternalForces = None):
 def answers_of(
     motion: Motion, rows: Float[Array, "m dof"], within: Closure | None = None
 ) -> Float[Array, "m dof"]:
-    """How a model at rest answers to each of these generalized impulses, or along the few variables that it moves with."""
+    """Returns the velocity change for each row as a generalized impulse, or that of the independent variables of `within`."""
     if within is not None:
         return transpose(jnp.linalg.solve(reduced_inertia(motion, within.jacobian), transpose(rows)))
     if not motion.model.constraints:
@@ -92,7 +95,7 @@ def answers_of(
 
 
 def touches(found: Contacts) -> Bool[Array, "n"]:
-    """Which contacts are closed."""
+    """Returns which contacts are closed."""
     return found.distance <= jnp.maximum(found.margin, TOUCHING)
 
 
@@ -117,20 +120,21 @@ def impact(
     friction: float | Float[Array, ""] | None = None,
     law: Literal["newton", "poisson"] = "newton",
 ) -> Impact:
-    """The velocity after all shapes that touch have hit each other at once, with the model's constraints held.
+    """Returns the velocity after a simultaneous impact at all closed contacts. Constraints of the model hold.
 
-    Two bodies at one point: (11.65) without friction, (11.72) where they stick.
+    For two bodies with one contact this is (11.65) without friction, and (11.72) with sticking. With several contacts or
+    friction, neither restitution law bounds the energy. The restitution is then reduced, towards the impact without
+    restitution, until the energy does not increase.
 
-    **Arguments**
-
-    - `restitution`: e, from 0 (they stay together) to 1.
-    - `friction`: a coefficient for all; by default those of the shapes. The impulse of a contact is in its cone, and what slides
-      afterwards is opposed by all that there is of it.
-    - `law`: with Newton's, what touches parts e times as fast as it came, or faster; with Poisson's, the impulse that stops it is
-      given once more, times e. Of a single contact without friction they are the same.
-
-    Neither law alone would keep the energy from growing where several contacts or friction play together. The velocity is
-    then that of the law as far as the energy allows, on the way from the impact without restitution.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity before the impact, shape (nv,).
+      restitution: The coefficient of restitution e, from 0 (plastic) to 1 (elastic).
+      friction: One friction coefficient for all contacts; by default those of the shapes. The impulse of each contact is in
+        its friction cone, and on the cone if the contact slides after the impact.
+      law: The restitution law. Under Newton's law, the separation speed is at least e times the approach speed. Under Poisson's
+        law, the impulse that stops the contacts is applied again, times e. For one contact without friction both agree.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
@@ -156,9 +160,18 @@ def jumped(
     within: Closure | None = None,
     answers: Float[Array, "n d dof"] | None = None,
 ) -> Impact:
-    """`impact` of a model in a configuration, along its degrees of freedom or along a few variables that it moves with.
+    """Computes `impact` from given contacts, for the degrees of freedom or for a few independent variables.
 
-    - `answers`: `answers_of` the rows, where they are known.
+    Args:
+      motion: The model in a configuration.
+      found: Its contacts.
+      rows: The contact Jacobian.
+      v: The velocity before the impact.
+      restitution: The coefficient of restitution, for all contacts or for each.
+      friction: One friction coefficient for all contacts; by default those of the shapes.
+      law: The restitution law.
+      within: The map from a few independent variables to the model's velocities, if any.
+      answers: `answers_of` the rows, if already computed.
     """
     count, size = rows.shape[:2]
     if not count:
@@ -170,7 +183,7 @@ def jumped(
     flat, answers = (x.reshape(-1, x.shape[-1]) for x in (rows, answers))
     mu = _friction(found, friction, size)
     coming = matvec(rows, jnp.broadcast_to(v, (count, *v.shape)))
-    # What is not there is going apart.
+    # Open contacts get a separation velocity, so that they have no impulse.
     coming = coming.at[:, 0].set(jnp.where(there, coming[:, 0], 1))
     hits = _Hits(matmul(flat, transpose(answers)), mu)
     closing = jnp.minimum(coming[:, 0], 0)
@@ -194,7 +207,7 @@ def jumped(
 
 
 def _friction(found: Contacts, friction: Any, size: int) -> Float[Array, "n t"]:
-    """The coefficient of each row but the first, zero beyond those in which a contact acts."""
+    """Returns the friction coefficients of all rows but the first, with zeros for rows that a contact does not have."""
     mu = found.friction
     if friction is not None:
         mu = mu.at[:, :2].set(jnp.asarray(friction, mu.dtype))
@@ -203,20 +216,21 @@ def _friction(found: Contacts, friction: Any, size: int) -> Float[Array, "n t"]:
 
 
 class _Hits(NamedTuple):
-    """The velocities at all contacts by a unit of impulse at each, and the coefficients of friction."""
+    """The change of all contact velocities by a unit impulse in each row, and the friction coefficients."""
 
     response: Float[Array, "m m"]
     friction: Float[Array, "n t"]
 
     def given(self, impulse: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """By how much an impulse changes the velocities."""
+        """Returns the change of the contact velocities by an impulse."""
         return matvec(self.response, impulse.reshape(-1)).reshape(impulse.shape)
 
     def impulse(self, coming: Float[Array, "n d"], less: Float[Array, "n"]):
-        """The impulse after which what comes at some velocity parts at `-less` or faster, with Coulomb's friction.
+        """Returns the impulse after which the separation velocity is at least `-less`, with Coulomb friction, and a code.
 
-        The convex problem has what slides part as well, by `μ` times its speed. That is taken back, and the speed
-        looked for that is then the one assumed. Its derivative is that of this equation.
+        The convex problem gives sliding contacts a separation velocity of `μ` times the sliding speed. It is compensated with
+        an assumed sliding speed. A fixed-point equation makes the assumed and the resulting speed equal; derivatives are those
+        of this equation.
         """
 
         def solved(speeds):
@@ -234,7 +248,7 @@ class _Hits(NamedTuple):
         precision = max(SHARE, 10 * float(jnp.finfo(coming.dtype).eps)) * jnp.max(jnp.abs(coming), initial=0)
 
         def newton(speeds):
-            """What comes of some speeds, how that changes, and by how much they should."""
+            """Returns the result for assumed speeds, its derivative, the Newton step of the speeds, and a code."""
             found, change, code = jax.linearize(tried, speeds, has_aux=True)
             slope, by_speed = jax.vmap(change, out_axes=-1)(jnp.eye(len(less), dtype=less.dtype))
             unit = jnp.eye(len(less), dtype=less.dtype)
@@ -242,7 +256,7 @@ class _Hits(NamedTuple):
             return found, by_speed, jnp.linalg.solve(unit - slope, found[0] - speeds), code
 
         def step(at):
-            """By turns the speeds that come of those assumed, which gets nearer, and a step of Newton's, which gets there."""
+            """Alternates fixed-point iterations, which converge globally, with Newton steps, which converge quadratically."""
             speeds, count, _ = at
             (new, _), _, change, _ = newton(speeds)
             better = jnp.maximum(speeds + change, 0)
@@ -253,13 +267,13 @@ class _Hits(NamedTuple):
         held = lax.while_loop(lambda at: at[2] & (at[1] < ROUNDS), step, start)
         speeds, _, moves = remembered(lax.stop_gradient(held))
         (_, force), by_speed, missing, code = newton(speeds)
-        # Nothing but for derivatives.
+        # This changes only the derivatives, not the value.
         force = force + matvec(by_speed, jnp.broadcast_to(missing, (len(force), *missing.shape)))
         return force, jnp.where(moves, Code.NOT_CONVERGED, code).astype(jnp.int32)
 
 
 def length_of(x: Float[Array, "n t"]) -> Float[Array, "n"]:
-    """Of each row, with derivatives at zero."""
+    """Returns the length of each row, with zero derivatives at zero."""
     square = jnp.sum(x**2, axis=1)
     moves = square > 0
     return jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)

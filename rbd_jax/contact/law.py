@@ -1,4 +1,4 @@
-"""What a law of contact is: how the bodies of a model that touch push each other."""
+"""Base classes of contact models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from .contacts import Contacts, with_contacts
 
 
 class Reaction(NamedTuple):
-    """What a law of contact does to a model in motion.
+    """The result of a contact model for a model in motion.
 
-    - `force`: as a generalized force, with all that the law takes care of: contacts, stops, dry friction.
-    - `contacts`: where shapes touch, and `pushes`, what the first does there to the second: `[f; n]` in its frame.
-    - `acceleration`: what it is under the law.
-    - `steps`, `converged`: how long the search took, and whether it found it.
+    - `force`: the generalized force of everything the contact model covers: contacts, joint limits, dry friction.
+    - `contacts`: the contact points.
+    - `pushes`: the wrench of the first shape on the second at each contact, `[f; n]` in the contact frame.
+    - `acceleration`: the acceleration under the contact model.
+    - `steps`: the number of solver iterations.
+    - `converged`: True if the solver found the solution.
 
     >>> print(rbd.contact.Reaction._fields)
     ('force', 'contacts', 'pushes', 'acceleration', 'steps', 'converged')
@@ -41,11 +43,11 @@ class Reaction(NamedTuple):
 
 
 class Free:
-    """How a model would move without its contact law.
+    """The motion of a model without its contact model.
 
-    - `acceleration`: worked out where it is asked for.
-    - `resisting`: what resists along the degrees of freedom during a step, as what it adds to the inertia; None where no step
-      is made.
+    - `acceleration`: the acceleration, computed on first access.
+    - `resisting`: the diagonal that implicit resistance along the degrees of freedom adds to the inertia during a step; None
+      outside of a step.
     """
 
     def __init__(
@@ -61,27 +63,28 @@ class Free:
         return self._accelerate()
 
     def force(self, inertia: Float[Array, "n n"]) -> Float[Array, "n"]:
-        """`M a`, with the inertia of what moves: what acts, less what it takes not to accelerate."""
+        """Returns `M a`: the applied forces minus the bias forces."""
         return times(inertia, self.acceleration) if self._force is None else self._force
 
 
 class ContactLaw(Attached):
-    """How bodies that touch push each other. A model has one law, and moves under it in every simulation.
+    """Base class of contact models. A model has at most one, and every simulation uses it.
 
-    - `limits`, `friction`: whether it also takes care of the stops of joints, and of their dry friction.
+    - `limits`: True if the contact model also covers joint limits.
+    - `friction`: True if the contact model also covers the dry friction of joints.
 
     >>> print(isinstance(rbd.contact.Soft(), rbd.contact.ContactLaw), rbd.contact.Soft().friction)
     True True
     """
 
-    #: Whether a step of `SemiImplicitEuler` is that of MuJoCo's `implicitfast`: springs along joints are taken at its start, and
-    #: damping after the law.
+    #: If True, `SemiImplicitEuler` makes the steps of MuJoCo's `implicitfast`: joint springs are evaluated at the start of the
+    #: step, and damping is applied after the contact model.
     as_implicitfast: ClassVar[bool] = False
 
-    #: Whether the model may have soft equality constraints.
+    #: If True, the model may have soft equality constraints.
     holds_equalities: ClassVar[bool] = False
 
-    #: Whether floating bodies move along axes that do not turn in a step of `SemiImplicitEuler`.
+    #: If True, floating bodies move along axes that do not rotate during a step of `SemiImplicitEuler`.
     fixed_axes: ClassVar[bool] = False
 
     role = "contact law"
@@ -100,7 +103,7 @@ class ContactLaw(Attached):
         return self
 
     def prepared(self, model: Model) -> Any:
-        """What does not depend on the motion, to be worked out once for a simulation; a PyTree."""
+        """Returns a PyTree of quantities that do not depend on the motion. A simulation computes it once."""
         return None
 
     def placed(self, motion: Motion) -> Motion:
@@ -108,7 +111,7 @@ class ContactLaw(Attached):
         return with_contacts(motion.computed("frames"))
 
     def lost(self, motion: Motion) -> Int[Array, ""] | None:
-        """How many contacts that should act it leaves out; None where it leaves out none."""
+        """Returns the number of active contacts that the contact model ignores; None if it never ignores any."""
         return None
 
     @abc.abstractmethod
@@ -122,21 +125,25 @@ class ContactLaw(Attached):
         within: Closure | None = None,
         phase: Any = None,
     ) -> Reaction:
-        """What it does.
+        """Returns the forces and the acceleration under the contact model.
 
-        - `free`: how the model would move without it.
-        - `step`: the time step that is being made, if one is.
-        - `guess`: an acceleration to begin the search with.
-        - `within`: how the model moves with a few independent variables, if it does: accelerations and forces are theirs then.
-        - `phase`: what contacts do until the next event, of a law under which velocities jump; by default what they do in this
-          state.
+        Args:
+          motion: The model in motion.
+          free: The motion of the model without its contact model.
+          prepared: The result of `prepared`.
+          step: The length of the current time step; None outside of a step.
+          guess: An acceleration from which the solver starts.
+          within: The map from a few independent variables to the model's velocities. If given, accelerations and forces are
+            those of the independent variables.
+          phase: The contact phase until the next event, for a `JumpingLaw`. By default it follows from the current state.
         """
 
 
 class JumpingLaw(ContactLaw):
-    """A law under which velocities jump at events. Between them contacts go on doing what they do: a phase, which is a PyTree.
+    """Base class of contact models with velocity jumps at events.
 
-    Simulations take a scheme that finds events (`Scheme.finds_events`).
+    Between two events the contact mode is constant. The mode is called a phase, and it is a PyTree. Simulations require a
+    scheme that finds events (`Scheme.finds_events`).
 
     >>> print(isinstance(rbd.contact.Hard(), rbd.contact.JumpingLaw), isinstance(rbd.contact.Soft(), rbd.contact.JumpingLaw))
     True False
@@ -146,14 +153,20 @@ class JumpingLaw(ContactLaw):
     def begun(
         self, motion: Motion, v: Float[Array, "n"], within: Closure | None = None
     ) -> tuple[Any, Float[Array, "n"], Float[Array, "n"]]:
-        """The phase that begins in a state, by how much the configuration changes at once, and the velocity to go on with.
+        """Returns the phase that starts in a state, with the jumps of the configuration and the velocity at its start.
 
-        - `v`: the velocity, of the few independent variables that the model moves with, if it does.
+        Args:
+          motion: The model in motion.
+          v: The velocity, or that of the independent variables of `within`.
+          within: The map from a few independent variables to the model's velocities, if any.
+
+        Returns:
+          The phase, the change of the configuration, and the velocity after the event.
         """
 
     @abc.abstractmethod
     def until(self, motion: Motion, phase: Any) -> Float[Array, "k"]:
-        """Numbers that are positive as long as a phase lasts."""
+        """Returns the guard functions of a phase: all are positive while the phase lasts."""
 
 
 def contact_law(model: Model) -> ContactLaw | None:

@@ -1,4 +1,4 @@
-"""Points that stand for the centers of mass of bodies without mass."""
+"""Points that replace the centers of mass of bodies without mass."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ..spatial.transform import Transform
 
 
 class MasslessCenters(Attached):
-    """Points that stand for the centers of mass of bodies without mass under `rbd.contact.Soft`.
+    """Points that replace the centers of mass of bodies without mass under `rbd.contact.Soft`.
 
-    As in MuJoCo, the stiffness of a contact depends on how easily the centers of mass of its two bodies move. For a body without
-    mass, such as the foot of many robots, it is a point that the file gives (MuJoCo's `body_ipos`); the default is the origin of
-    the body's frame. It has no effect on bodies with mass.
+    As in MuJoCo, the stiffness of a contact depends on the mobility of the centers of mass of its two bodies. A body without
+    mass, such as the foot of many robots, has no center of mass. MuJoCo uses a point from the file (`body_ipos`); the default is
+    the origin of the body frame. The points have no effect on bodies with mass.
 
-    - `bodies`, `points`: the names, and a point in the frame of each: (k, 3).
+    - `bodies`: the names of the bodies.
+    - `points`: a point in the frame of each body, shape (k, 3).
 
     >>> centers = rbd.contact.MasslessCenters(["foot"], [(0.0, 0.0, -0.4)])
     >>> print(centers.bodies, centers.frames.position)
@@ -50,7 +51,7 @@ class MasslessCenters(Attached):
 
 
 def centers_of_mass(model: Model) -> Float[Array, "nb 3"]:
-    """The center of mass of each body in its own frame, and the point that stands for it where the body has no mass."""
+    """Returns the center of mass of each body in its own frame, or the replacement point if the body has no mass."""
     centers = model.inertias.com
     for thing in model.attached_as("massless centers"):
         own = np.array([model.body_index(name) for name in thing.bodies], int)

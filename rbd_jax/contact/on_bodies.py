@@ -30,9 +30,10 @@ class OnBodies(Term):
     Accelerations are in the common frame, without the part that does not depend on the unknowns.
 
     - `subspace`: the motion along each column of the expanded tree.
-    - `columns`: the accelerations along the columns by the unknowns; None if the columns are the unknowns.
-    - `parts`: the terms, whose unknowns are the accelerations of the bodies: equal ones along first axes.
+    - `columns`: the derivatives of the accelerations along the columns by the unknowns; None if the columns are the unknowns.
+    - `parts`: the terms, whose unknowns are the accelerations of the bodies. Similar terms are stacked along the first axis.
     - `ends`: the last column of the body of each term.
+    - `tree`: the expanded tree.
     """
 
     subspace: Float[Array, "c 6"]
@@ -96,11 +97,11 @@ class OnBodies(Term):
         return OnBodies(self.subspace, self.columns, tuple(parts), self.ends, self.tree)
 
     def _each(self, compute: Callable, *given: tuple) -> tuple:
-        """Returns the results of a function of each term and of what is given for it."""
+        """Applies a function to each term and its arguments."""
         return tuple(each(lambda own: compute(*own), own) for own in zip(self.parts, *given))
 
     def _accelerations(self, a: Float[Array, "n"]) -> tuple[Array, ...]:
-        """Returns the accelerations of the bodies of the parts by the unknowns."""
+        """Returns the accelerations of the bodies of the parts for given unknowns."""
         rates = a if self.columns is None else matvec(self.columns, a)
         moved = self.tree.path_sum(self.subspace * rates[:, None])
         return tuple(gather(moved, ends) for ends in self.ends)
@@ -111,7 +112,7 @@ class OnBodies(Term):
         return along if self.columns is None else vecmat(along, self.columns)
 
     def _with(self, matrix, stiffnesses: tuple[Array, ...]):
-        """Adds stiffnesses of bodies, of which the lower triangles are given, to the lower triangle of a matrix.
+        """Adds stiffnesses of bodies, given as lower triangles, to the lower triangle of a matrix.
 
         This is the composite-rigid-body algorithm with stiffnesses for inertias.
         """

@@ -1,4 +1,4 @@
-"""Which shapes of a model may touch each other, and by whose numbers."""
+"""Pairs of shapes that may touch each other, and their contact parameters."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from .geometry.pairs import can_touch
 
 
 class ContactPair(Attached):
-    """Two shapes that touch whatever their bits say, by numbers of their own.
+    """An explicit contact pair: two shapes that may touch regardless of `contype` and `conaffinity`, with its own parameters.
 
+    - `name`: the name of the pair.
     - `first`, `second`: the names of the shapes.
-    - `condim`, `margin`, `gap`, `solref`, `solimp`: as a `Shape` has them; by default what the two have together.
-    - `friction`: five numbers: sliding along both tangents, spinning, and rolling about both.
+    - `condim`, `margin`, `gap`, `solref`, `solimp`: as in `Shape`; by default the combined parameters of both shapes.
+    - `friction`: five coefficients: sliding along both tangents, spinning, and rolling about both tangents.
 
     >>> slippery = rbd.contact.ContactPair("foot on ice", "foot", "ice", friction=(0.05, 0.05, 0.0, 0.0, 0.0))
     >>> print(slippery.refers)
@@ -64,7 +65,7 @@ class ContactPair(Attached):
         owner = f"ContactPair {name!r}"
         (self.first,), (self.second,) = names(owner, "first", first, 1), names(owner, "second", second, 1)
         if first == second:
-            raise ModelError(f"{owner}: both shapes are {first!r}; it takes two")
+            raise ModelError(f"{owner}: both shapes are {first!r}; pass two different shapes")
         if condim not in (None, 1, 3, 4, 6):
             raise ModelError(f"{owner}: condim is {condim}; it is 1, 3, 4 or 6")
         self.condim = condim
@@ -91,9 +92,10 @@ class ContactPair(Attached):
 
 
 class ContactExclusion(Attached):
-    """Two bodies whose shapes do not touch each other, unless a `ContactPair` says so.
+    """Two bodies whose shapes do not touch each other, except in a `ContactPair`.
 
-    - `bodies`: their names; "world" may be one.
+    - `name`: the name of the exclusion.
+    - `bodies`: the names of both bodies; one may be "world".
 
     >>> apart = rbd.contact.ContactExclusion("arm and base", ["arm", "base"])
     >>> print(apart.bodies)
@@ -119,7 +121,7 @@ class ContactExclusion(Attached):
 
 
 class Touching(NamedTuple):
-    """Two shapes of a model that may touch, by number, the one that says how, if any, and the dimensions of their contact."""
+    """A candidate pair: the indices of two shapes and of their `ContactPair` (or None), and the `condim` of their contacts."""
 
     first: int
     second: int
@@ -128,10 +130,11 @@ class Touching(NamedTuple):
 
 
 def touching(model: Model) -> list[Touching]:
-    """The pairs of shapes of a model that may touch.
+    """Returns the pairs of shapes of a model that may touch.
 
-    They do if a bit of one's `contype` is set in the other's `conaffinity`, and not if they are on bodies that are
-    welded together, on a body and the one that carries it (unless that is the world), or excluded. Named pairs always may.
+    Two shapes may touch if a bit of one's `contype` is set in the other's `conaffinity`. Excluded are shapes on bodies that are
+    welded together, on a body and its parent (unless the parent is the world), and on bodies of a `ContactExclusion`. Shapes of
+    a `ContactPair` always may touch.
     """
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     place = {shape.name: index for index, shape in enumerate(shapes)}
@@ -165,7 +168,7 @@ def touching(model: Model) -> list[Touching]:
 
 
 def between(model: Model, first: str, second: str, owner: str) -> Touching:
-    """Two shapes by their names, whether they may touch or not."""
+    """Returns the pair of two shapes given by name, even if they may not touch."""
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     place = {shape.name: index for index, shape in enumerate(shapes)}
     for name in (first, second):
@@ -175,12 +178,12 @@ def between(model: Model, first: str, second: str, owner: str) -> Touching:
             )
     one, other = shapes[place[first]], shapes[place[second]]
     if not can_touch(type(one.geometry), type(other.geometry)):
-        raise ValueError(f"{owner}: {first!r} and {second!r} have no distance: both are without end")
+        raise ValueError(f"{owner}: {first!r} and {second!r} have no distance: both are unbounded ground")
     return Touching(place[first], place[second], None, _together(one, other))
 
 
 def _together(one: Shape, other: Shape) -> int:
-    """The dimensions of a contact: those of the shape with priority, or else the more."""
+    """Returns the `condim` of a contact: that of the shape with higher priority, or else the larger."""
     if one.priority != other.priority:
         return max(one, other, key=lambda shape: shape.priority).condim
     return max(one.condim, other.condim)
@@ -191,13 +194,13 @@ def _condim(shapes, pair: ContactPair, place: dict[str, int]) -> int:
 
 
 def carriers_of(model: Model, bodies: Sequence[str]) -> list[int]:
-    """The moving bodies that these are parts of, -1 the world."""
+    """Returns the index of the moving body that each body is part of, -1 for the world."""
     topology = model.topology
     return [-1 if body == "world" else int(topology.carriers[topology.body_index(body)]) for body in bodies]
 
 
 def _above(model: Model) -> dict[int, int]:
-    """The moving body that carries each moving body, -1 the world."""
+    """Returns the moving parent body of each moving body, -1 for the world."""
     topology = model.topology
     above = {}
     for moving, body in enumerate(topology.moving_bodies):
@@ -207,11 +210,11 @@ def _above(model: Model) -> dict[int, int]:
 
 
 class Numbers(NamedTuple):
-    """What contact of pairs of shapes goes by.
+    """Contact parameters of pairs of shapes.
 
-    - `margin`, `gap`: (n,).
-    - `friction`: sliding along both tangents, spinning, rolling about both (n, 5).
-    - `solref`, `solimp`: (n, 2), (n, 5).
+    - `margin`, `gap`: shape (n,).
+    - `friction`: sliding along both tangents, spinning, rolling about both tangents, shape (n, 5).
+    - `solref`, `solimp`: shapes (n, 2) and (n, 5).
     """
 
     margin: Float[Array, "n"]
@@ -222,8 +225,12 @@ class Numbers(NamedTuple):
 
 
 def numbers(model: Model, pairs: Sequence[Touching], dtype) -> Numbers:
-    """Of pairs, as MuJoCo has them: both margins and gaps together; the rest of the shape with priority, or else the larger
-    friction and the mean of the others by the weights `solmix`, but the smaller `solref` where one is negative."""
+    """Returns the contact parameters of pairs, combined as in MuJoCo.
+
+    Margins and gaps of both shapes are added. The other parameters are those of the shape with higher priority. With equal
+    priority, friction is the larger of both, and the others are means with the weights `solmix`. If the first entry of one
+    `solref` is not positive, the element-wise minimum of both is used.
+    """
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     table = jnp.stack([shape.contact for shape in shapes]).astype(dtype)
     first, second = (np.array([pair[k] for pair in pairs], int) for k in (0, 1))
@@ -249,7 +256,7 @@ def numbers(model: Model, pairs: Sequence[Touching], dtype) -> Numbers:
 
 
 def _named(model: Model, pairs: Sequence[Touching], found: Numbers) -> Numbers:
-    """With what named pairs say themselves."""
+    """Returns the parameters with those of each `ContactPair` in place of the combined ones."""
     things = model.attached_as("contact pair")
     own = [things[pair.by] if pair.by is not None else None for pair in pairs]
 

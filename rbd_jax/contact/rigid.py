@@ -1,4 +1,4 @@
-"""Rigid contact in steps (Sueda eqs. 1.76 to 1.80; with friction, eq. 1.88)."""
+"""Time-stepping rigid contact (Sueda eqs. 1.76 to 1.80; with friction, eq. 1.88)."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ from .soft_rows import Pushes, WithinStep
 from .solvers.soft import Solution, solve_soft
 
 
-#: A guess is taken so much of the way towards how the model would move without contact. What pushed in the step before then does
-#: so where the search begins; at the guess itself rounding says on which side of a surface it is that hardly gives way.
+#: Fraction by which the initial guess is moved towards the motion without contact. Contacts that acted in the previous step
+#: then also act at the start of the search. At the guess itself, rounding would decide whether a nearly rigid contact acts.
 PRESSED = 3e-3
 
 
 class Rigid(ConvexLaw):
-    """Contact that does not give way, with Coulomb's friction: one convex problem a step (Anitescu and Hart, 2004).
+    """Rigid contact with Coulomb friction, as one convex problem per step (Anitescu and Hart, 2004).
 
-    What touches does not approach by the end of a step; what would touch within it comes as far as the surface. Stops and dry
-    friction of joints and tendons are held alike. It is a law of velocities, for schemes that make a step of one acceleration
-    (`SemiImplicitEuler`); the others, and `rbd.acceleration`, take what it would do in a step of `timestep`.
+    Closed contacts have no approach velocity at the end of the step. A contact that would close within the step ends at the
+    surface. The limits and the dry friction of joints and tendons are treated alike. The model acts on velocities, so it suits
+    schemes that use one acceleration per step (`SemiImplicitEuler`). Other schemes, and `rbd.acceleration`, use the forces of a
+    step of length `timestep`.
 
-    - `cone`: of friction, `"elliptic"` or `"pyramidal"`.
-    - `restitution`: e: what is hit parts e times as fast as it came, as far as there is no more energy afterwards than without
-      contact. By default it does not.
-    - `stabilization`: the share of an overlap that goes in a step.
-    - `smoothing`: how much less stiff than rigid it is, as a share of what the bodies give way by themselves. Forces are smooth
-      functions of the state by that. By default the root of the precision.
-    - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction.
-    - `most`, `pairs`: bounds on contacts that act and on pairs that are looked at, as of `Soft`.
+    - `cone`: the friction cone, `"elliptic"` or `"pyramidal"`.
+    - `restitution`: the coefficient of restitution e: after an impact the separation speed is e times the approach speed. It is
+      reduced if the energy would exceed that of the motion without contact. By default there is no restitution.
+    - `stabilization`: the fraction of an overlap that one step removes.
+    - `smoothing`: compliance of the contacts relative to the compliance of the bodies. It makes forces smooth functions of the
+      state. The default is the square root of the machine precision.
+    - `timestep`: step length for schemes that do not use one acceleration per step, and outside of steps, in s.
+    - `limits`, `friction`: if True, the contact model covers the limits, or the dry friction, of joints and tendons.
+    - `most`, `pairs`: bounds on the numbers of active contacts and of tested pairs, as in `Soft`.
 
-    What slides hovers by the step times the coefficient of friction times its speed, the price of a convex problem. The numbers
-    `solref` and `solimp` of shapes and joints do not matter here.
+    A sliding body hovers at a height of step times friction coefficient times speed, which is an artifact of the convex
+    problem. The parameters `solref` and `solimp` of shapes and joints have no effect.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -105,7 +107,7 @@ class Rigid(ConvexLaw):
         e = self.restitution.astype(motion.q.dtype)
 
         def hits(push: Pushes):
-            """Returns what is hit. What would not be reached within the step is not: it is asked for less than to stop."""
+            """Returns which contacts have an impact. A contact that stays open within the step has none."""
             return push.there & (push.velocity[:, 0] < 0) & (push.wanted > 0) & (e > 0)
 
         def parting(push: Pushes) -> Pushes:
@@ -116,9 +118,9 @@ class Rigid(ConvexLaw):
             jnp.array([jnp.any(one.each(lambda push: jnp.any(hits(push)))) for one in posed.touching])
         )
         parted = solve_soft(posed.problem(parting), stopped.acceleration)
-        # Where nothing is hit both are one, and what they differ by is rounding, of which nothing should be asked.
+        # Without an impact both solutions differ only by rounding, and their difference must not be used.
         parted = jax.tree.map(lambda a, b: jnp.where(hit, b, a), stopped, parted)
-        # Where several contacts and friction play together, such a law may make energy.
+        # With several contacts and friction, Newton's restitution may increase the energy.
         turning, inertia = turning_rates(motion), composite_rigid_body(motion)
 
         def after(acceleration):

@@ -1,4 +1,4 @@
-"""A configuration near a given one in which nothing overlaps."""
+"""Projection of a configuration to one without overlaps."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from .solvers.soft import Problem, solve_soft
 from .solvers.terms import Rows
 
 
-#: So many times the contacts are looked for and taken for flat.
+#: Number of iterations, each with linearized contacts.
 ROUNDS = 8
 
-#: Two shapes may overlap by so much of the radius of the smaller one before the direction in which they part is a guess.
+#: Maximum overlap, relative to the radius of the smaller shape, at which the direction of separation is reliable.
 DEEP = 0.25
 
-#: How much harder it is to overlap than to move.
+#: Ratio of the cost of an overlap to the cost of motion.
 HARD = 1e6
 
 
 @takes(q=configuration)
 def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
-    """The configuration moved the least way, in the metric of M, by which no shapes that may touch overlap.
+    """Returns the nearest configuration, in the metric of M, in which no shapes that may touch overlap.
 
-    Where they do not, it is q itself. Each of a few rounds takes contacts for planes, at the distances φ, and solves
-    `min ½ |δ - δ₀|²_M, J δ ≥ -φ` with δ₀ the way back to q; what is left after the last is the curvature, and shapes that are
-    caught in others.
+    Without overlaps this is q itself. Each of 8 iterations linearizes the contacts at their distances φ and solves
+    `min ½ |δ - δ₀|²_M, J δ ≥ -φ`, where δ₀ is the displacement back to q. Overlaps may remain from the curvature of contacts,
+    and from shapes that enclose each other.
 
     >>> robot = rbd.load("quadruped")
     >>> sunk = robot.reference.at[2].add(-0.1)
@@ -52,7 +52,7 @@ def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
         near = jnp.isfinite(found.distance)
         rows = jnp.where(near[:, None], contact_jacobian(motion, found, 1)[:, 0], 0)
         inertia = composite_rigid_body(motion)
-        # Of the least inertia that each contact can meet, so that units do not matter.
+        # Stiffness is relative to an estimate of each contact's mobility, so that units do not matter.
         size = jnp.sum(rows**2 / jnp.diagonal(inertia)[None, :], axis=1)
         hard = HARD if q.dtype == jnp.float64 else HARD**0.5
         stiffness = jnp.where(size > 0, hard / jnp.where(size > 0, size, 1), 0)
@@ -65,7 +65,7 @@ def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
 
 
 def allowed_overlaps(model: Model) -> Float[Array, "pairs"]:
-    """By how much each pair of shapes that may touch may overlap, so that there is no doubt in which direction they part."""
+    """Returns the maximum overlap of each pair of shapes at which the direction of separation is reliable."""
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     pairs = touching(model)
     used = sorted({end for pair in pairs for end in pair[:2]})
@@ -75,7 +75,7 @@ def allowed_overlaps(model: Model) -> Float[Array, "pairs"]:
 
 
 def overlapping(motion: Motion, allowed: Float[Array, "pairs"]) -> Bool[Array, ""]:
-    """Whether shapes of a model in motion overlap by more than is allowed."""
+    """Returns True if any shapes of a model in motion overlap by more than is allowed."""
     found = contacts_of(motion)
     if not found.shapes:
         return jnp.zeros((), bool)

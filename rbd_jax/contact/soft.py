@@ -1,4 +1,4 @@
-"""Soft contact as MuJoCo has it."""
+"""MuJoCo's soft contact model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from .soft_rows import AsMujoco
 
 
 class Soft(ConvexLaw):
-    """MuJoCo's contact: all contacts, stops and dry friction of joints and tendons as one convex problem in the acceleration.
+    """MuJoCo's contact model: contacts, limits and dry friction of joints and tendons as one convex problem in the acceleration.
 
-    Each of them is a spring and a damper towards the acceleration that it should have, as stiff as `solref` and `solimp` of
-    the shapes (and `rbd.contact.Softness` of joints and tendons) say. The problem always has one solution; see `solve_soft`.
-    An MJCF file thus moves here as it moves there.
+    Each row of the problem is a spring and a damper towards a reference acceleration. The parameters `solref` and `solimp` of
+    the shapes, and `rbd.contact.Softness` of joints and tendons, define their stiffness and damping. The problem always has a
+    unique solution; see `solve_soft`. A model from an MJCF file therefore moves as in MuJoCo.
 
-    - `cone`: of friction, `"pyramidal"` or `"elliptic"`.
-    - `impratio`: how much stiffer friction is than the normal force.
-    - `most`: the maximum number of contacts that act at once, of each number of dimensions; the deepest act. By default all act.
-      It saves time where many pairs of moving bodies may touch. If more would act, `Result.CONTACTS_LOST` and `Contacts.lost`
-      report it.
-    - `pairs`: the maximum number of pairs of shapes of each two kinds whose contact points are computed, those with the nearest
-      bounding spheres. By default all are. Pairs with a plane are cheap and do not count. If more might touch, it is reported in
-      the same way.
-    - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction. Without it, stops of
-      joints are left to `rbd.forces.JointLimit`, and their friction to the scheme.
+    - `cone`: the friction cone, `"pyramidal"` or `"elliptic"`.
+    - `impratio`: the ratio of frictional to normal stiffness.
+    - `most`: the maximum number of contacts that act at once, for each `condim`; the deepest act. By default all act. A bound
+      saves time if many pairs of moving bodies may touch. If more contacts would act, `Result.CONTACTS_LOST` and
+      `Contacts.lost` report it.
+    - `pairs`: the maximum number of pairs of shapes, for each pair of geometry types, whose contact points are computed. The
+      pairs with the nearest bounding spheres are selected. By default all are. Pairs with a plane are cheap and do not count.
+      If more pairs might touch, `Result.CONTACTS_LOST` and `Contacts.lost` report it.
+    - `limits`: if True, the contact model covers the limits of joints and tendons. Otherwise `rbd.forces.JointLimit` can
+      represent joint limits.
+    - `friction`: if True, the contact model covers the dry friction of joints and tendons. Otherwise the scheme applies the
+      dry friction of joints.
 
-    Constraints of the model stay hard.
+    Hard constraints of the model stay hard.
 
     >>> builder = rbd.ModelBuilder()
     >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -69,5 +71,5 @@ class Soft(ConvexLaw):
 
     def hold(self, model, dtype, step):
         timestep = step if step is not None else model.settings.timestep
-        # A time constant of less than two steps would not be followed.
+        # Steps cannot resolve a time constant of less than two steps.
         return AsMujoco(jnp.asarray(0 if timestep is None else 2 * timestep, dtype))

@@ -1,9 +1,9 @@
 """The rows of soft constraints of a model in motion, with MuJoCo's stiffness, damping and reference accelerations.
 
-Each row has a position that should not be below zero (or be zero), a velocity, and numbers for how soft it is: `solimp`, by
-which its impedance d grows with the position, and `solref`, a time constant and a damping ratio (or, negative, stiffness and
-damping). It should have the acceleration `-B v - K d r`, and pushes back with the stiffness `D = d / ((1 - d) A)`, where A is
-about the acceleration that a unit of force gives it, in the configuration that the model is described in.
+Each row has a position r, a velocity v, and softness parameters. The position must not be negative, or must be zero. `solimp`
+defines the impedance d as a function of the position. `solref` is a time constant and a damping ratio or, if negative, stiffness
+and damping. The reference acceleration of a row is `-B v - K d r`, and its stiffness is `D = d / ((1 - d) A)`. A approximates
+the acceleration that a unit force causes along the row, in the reference configuration of the model.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from .massless import centers_of_mass
 from .solvers.terms import Cones, Coordinates, EllipticCones, Pyramids, Rows, Skipped, Term
 
 
-#: What impedances, and what is divided by, are kept from being: MuJoCo's.
+#: MuJoCo's bounds on impedances, and its lower bound on divisors.
 LEAST_IMPEDANCE, MOST_IMPEDANCE, TINY = 1e-4, 0.9999, 1e-15
 
 
 class Mobilities(NamedTuple):
-    """About how much degrees of freedom, bodies and tendons give way, in the configuration that a model is described in.
+    """Approximate mobilities of degrees of freedom, bodies and tendons, in the reference configuration of a model.
 
-    - `dof`: the acceleration of each by a unit of force, the mean of those of a ball, and of a free body's three and three.
-    - `bodies`: the mean acceleration of the centre of mass of each body by unit forces, and its angular one by torques.
-    - `tendons`: the acceleration of the length of those that are held (see `held_tendons`) by a unit of tension.
+    - `dof`: the acceleration of each degree of freedom by a unit force. Ball joints have the mean of their three, free joints
+      the mean of each three.
+    - `bodies`: the mean acceleration of the center of mass of each body by unit forces, and the mean angular one by torques.
+    - `tendons`: the acceleration of the length by a unit tension, of tendons with limits or dry friction (`held_tendons`).
     - `tied`: the same for tendons in soft equality constraints (see `tied_tendons`).
     """
 
@@ -56,7 +57,7 @@ class Mobilities(NamedTuple):
 
 
 def mobilities(model: Model) -> Mobilities:
-    """Those of a model. They do not depend on its motion."""
+    """Returns the mobilities of a model. They do not depend on its motion."""
     motion = Motion(model, model.reference)
     inertia, topology = composite_rigid_body(motion), model.topology
     inverse = jax.vmap(solve_positive, in_axes=(None, 0))(inertia, jnp.eye(model.nv, dtype=inertia.dtype))
@@ -81,7 +82,7 @@ def mobilities(model: Model) -> Mobilities:
 
 
 def held_tendons(model: Model) -> tuple[Tendon, ...]:
-    """The tendons of a model that have limits or dry friction."""
+    """Returns the tendons of a model that have limits or dry friction."""
     return tuple(tendon for tendon in tendons_of(model) if tendon.held)
 
 
@@ -93,7 +94,7 @@ def tied_tendons(model: Model) -> tuple[Tendon, ...]:
 
 
 class Softness(NamedTuple):
-    """Of some rows: impedance, stiffness K and damping B of the reference acceleration."""
+    """Impedance d of rows, and stiffness K and damping B of their reference accelerations."""
 
     impedance: Float[Array, "k"]
     stiffness: Float[Array, "k"]
@@ -106,7 +107,10 @@ def softness(
     solimp: Float[Array, "k 5"],
     least_time: Float[Array, ""],
 ) -> Softness:
-    """MuJoCo's, of rows at these positions. Time constants are at least `least_time`, so that a step does not jump over them."""
+    """Returns MuJoCo's impedance, stiffness and damping of rows at given positions.
+
+    Time constants are at least `least_time`, so that a time step can resolve them.
+    """
     least, most = (clamped(solimp[:, i], LEAST_IMPEDANCE, MOST_IMPEDANCE) for i in (0, 1))
     width, power = at_least(solimp[:, 2], 0), at_least(solimp[:, 4], 1)
     middle = clamped(solimp[:, 3], LEAST_IMPEDANCE, MOST_IMPEDANCE)
@@ -132,7 +136,7 @@ def softness(
 
 @custom_jvp
 def _power(base, power):
-    """`base**power`. Nearly all say two, and other powers are dear."""
+    """Returns `base**power`. A power of two is by far the most common, and other powers are expensive."""
     return lax.cond(jnp.all(power == 2), lambda: base**2, lambda: base**power)
 
 
@@ -140,13 +144,13 @@ _power.defjvp(lambda at, change: jax.jvp(jnp.power, at, change))
 
 
 class Hold(eqx.Module):
-    """How rows are held."""
+    """How reference accelerations and stiffness of rows are chosen."""
 
     @abc.abstractmethod
     def softness(
         self, position: Float[Array, "k"], solref: Float[Array, "k 2"], solimp: Float[Array, "k 5"]
     ) -> Softness:
-        """Of rows at these positions, with MuJoCo's numbers."""
+        """Returns the softness of rows at given positions, with MuJoCo's parameters."""
 
     @abc.abstractmethod
     def near(self, position: Float[Array, "k"]) -> Bool[Array, "k"]:
@@ -154,7 +158,7 @@ class Hold(eqx.Module):
 
 
 class AsMujoco(Hold):
-    """By springs and dampers with time constants of at least `least_time`."""
+    """Springs and dampers as in MuJoCo, with time constants of at least `least_time`."""
 
     least_time: Float[Array, ""]
 
@@ -166,9 +170,11 @@ class AsMujoco(Hold):
 
 
 class WithinStep(Hold):
-    """So that a row is at zero, or moves away, after a step, as far as velocities say; of what is below zero a `share` goes.
+    """Rows that reach a position of zero at the end of a step, or move away from it, by a first-order prediction.
 
-    - `compliance`: how much less stiff than rigid that is.
+    - `step`: the time step.
+    - `share`: the fraction of a negative position that one step removes.
+    - `compliance`: the compliance of the rows relative to that of the bodies.
     """
 
     step: Float[Array, ""]
@@ -190,13 +196,16 @@ LEAST_FRICTION = 1e-5
 
 
 class Pushes(NamedTuple):
-    """How contacts that act along the same number of axes move, and how they are held.
+    """Kinematics and parameters of contacts with the same number of axes.
 
-    - `rows`: their velocities by the unknowns, `velocity` what they are, and `drift` their rates of change without accelerations.
-    - `friction`: the coefficients of friction.
-    - `wanted`: the reference acceleration along the normal, `damping` across it.
-    - `give`: about how much the bodies give way.
-    - `impedance`: where a contact is not `there`, it does nothing.
+    - `rows`: the contact Jacobian.
+    - `velocity`: the contact velocities, and `drift`, their rates of change without acceleration.
+    - `friction`: the friction coefficients.
+    - `wanted`: the reference acceleration along the normal.
+    - `damping`: the damping across the normal.
+    - `give`: the approximate mobility of both bodies.
+    - `impedance`: the impedance.
+    - `there`: whether a contact may exert a force.
     """
 
     rows: Float[Array, "n d k"]
@@ -211,13 +220,13 @@ class Pushes(NamedTuple):
 
 
 class HeldContacts:
-    """Groups of contacts of a model in motion, and how they are held.
+    """Groups of contacts of a model in motion, with their softness.
 
     Args:
       motion: The model in motion.
       groups: The groups.
-      give: How much the bodies of the model give way.
-      hold: How contacts are held.
+      give: The mobilities of the model.
+      hold: The rule for reference accelerations and stiffness.
     """
 
     def __init__(self, motion: Motion, groups: Groups, give: Mobilities, hold: Hold):
@@ -228,22 +237,22 @@ class HeldContacts:
 
     @property
     def acts(self) -> Bool[Array, "g"]:
-        """Whether a contact of each group may exert a force."""
+        """True for each group in which a contact may exert a force."""
         found = self.groups.contacts
         return jnp.any(self.hold.near(self.groups.stacked(found.distance - found.margin)), axis=1)
 
     def each(self, compute: Callable[[Pushes], Any]) -> Any:
-        """Returns `compute` of the pushes of each group; zeros for groups that do not act."""
+        """Applies `compute` to the `Pushes` of each group; returns zeros for groups that do not act."""
         return each(lambda own: only_if(own.acts, lambda: compute(self._pushes(own))), self._groups())
 
     def term(self, change: Callable[[Pushes], Pushes], cone: str, ratio: Float[Array, ""]) -> Skipped:
-        """Returns the terms of all groups, with changed pushes."""
+        """Returns the terms of all groups, after `change` has been applied to their `Pushes`."""
         held = lambda own: contact_term(change(self._pushes(own)), cone, ratio)
         return each(lambda own: Skipped(only_if(own.acts, lambda: held(own)), own.acts), self._groups())
 
     def _groups(self) -> _Group:
         motion, groups, found = self.motion, self.groups, self.groups.contacts
-        # Velocities of floating bodies are along the world's axes; rows accelerate by nothing else without `a`.
+        # Velocities of floating bodies are along world axes. Without `a`, rows accelerate only by this rotation of the axes.
         v, turning = (groups.unknowns(motion, x) for x in (motion.v, turning_rates(motion)))
         hold = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(self.give), *x.shape)), self.hold)
         own = {
@@ -286,7 +295,7 @@ class HeldContacts:
 
 
 class _Group(NamedTuple):
-    """What the pushes of a group of contacts are computed from."""
+    """The data from which the `Pushes` of a group are computed."""
 
     hold: Hold
     acts: Bool[Array, ""]
@@ -304,7 +313,7 @@ class _Group(NamedTuple):
 
 
 def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
-    """`D = 1 / R`, `R = (1 - d) / d A`; zero where nothing is."""
+    """Returns `D = 1 / R` with `R = (1 - d) / d A`; zero for rows that exert no force."""
     r = jnp.maximum(TINY, (1 - impedance) / impedance * gives)
     return jnp.where(there, 1 / r, 0)
 
@@ -320,7 +329,7 @@ def contact_term(own: Pushes, cone: str, ratio: Float[Array, ""]) -> Rows | Cone
     wanted = jnp.concatenate([own.wanted[:, None], across], axis=1) - own.drift
     if cone == "pyramidal":
         first = stiffness_of(own.give * (1 + mu[:, 0] ** 2), own.impedance, own.there)
-        # Softer by how much the first edge is, so that the pyramid is about as stiff as the cone.
+        # Scaled by the first edge, so that the pyramid is about as stiff as the cone.
         return Pyramids(rows, wanted, mu, first * ratio / (2 * mu[:, 0] ** 2))
     normal = stiffness_of(own.give, own.impedance, own.there)[:, None]
     stiffness = jnp.concatenate([normal, normal * ratio * (mu / mu[:, :1]) ** 2], axis=1)
@@ -328,8 +337,11 @@ def contact_term(own: Pushes, cone: str, ratio: Float[Array, ""]) -> Rows | Cone
 
 
 class StopNumbers(eqx.Module):
-    """How soft the stops and the dry friction of degrees of freedom, or of tendons, are: `limit`: margin, solref, solimp;
-    `friction`: solref, solimp."""
+    """Softness parameters of the limits and the dry friction of degrees of freedom, or of tendons.
+
+    - `limit`: margin, solref and solimp.
+    - `friction`: solref and solimp.
+    """
 
     limit: Float[Array, "n 8"]
     friction: Float[Array, "n 7"]
@@ -366,7 +378,7 @@ def tendon_rows(
     limits: bool,
     friction: bool,
 ) -> Rows:
-    """The limits of tendons, below and above, and their dry friction."""
+    """Returns the term of the limits of tendons, below and above, and of their dry friction."""
     held = held_tendons(motion.model)
     known = Tendons(motion, held)
     of = lambda given, otherwise: jnp.asarray(otherwise if given is None else given, motion.q.dtype)
@@ -392,8 +404,10 @@ def tendon_rows(
 
 
 def _stops(position, rate, ends, friction, own: StopNumbers, give, hold: Hold) -> list[tuple]:
-    """Of coordinates, or lengths: sign, reference, stiffness, least and largest force of their stops, where they have `ends`, and
-    of their dry friction."""
+    """Returns sign, reference, stiffness, and least and largest force of the rows of coordinates or lengths.
+
+    The rows are lower and upper limits, if `ends` is given, and dry friction, if `friction` is given.
+    """
     zero, infinite = jnp.zeros_like(rate), jnp.full_like(rate, jnp.inf)
     margin, soft_limit = own.limit[:, 0], (own.limit[:, 1:3], own.limit[:, 3:])
     rows = []
@@ -407,14 +421,14 @@ def _stops(position, rate, ends, friction, own: StopNumbers, give, hold: Hold) -
         rows.append((side, wanted, stiffness_of(give, soft.impedance, there), zero, infinite))
     if friction is not None:
         soft = hold.softness(zero, own.friction[:, :2], own.friction[:, 2:])
-        # Also where there is no friction: derivatives by it are those of a row that gives way at once.
+        # Rows without friction stay, because derivatives by friction are those of a row at its force limit.
         stiffness = stiffness_of(give, soft.impedance, jnp.ones_like(friction, bool))
         rows.append((1.0, -soft.damping * rate, stiffness, -friction, friction))
     return rows
 
 
 def limited_entries(model: Model) -> np.ndarray:
-    """Of each degree of freedom the coordinate that has its limits, -1 where coordinates are not what it moves along."""
+    """Returns the index of the coordinate with the limits of each degree of freedom; -1 for joints that are not flat."""
     topology, found = model.topology, np.full(model.nv, -1)
     for body in range(model.nb):
         if not topology.is_mimic[body] and model.joint(body).flat:

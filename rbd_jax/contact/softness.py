@@ -1,4 +1,4 @@
-"""How soft the stops and the dry friction of joints and tendons are."""
+"""Softness of the limits and the dry friction of joints and tendons."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from ..spatial.attached import Attached
 from .soft_rows import StopNumbers, held_tendons
 
 
-#: MuJoCo's numbers where nothing is said.
+#: MuJoCo's default parameters.
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 class Softness(Attached):
-    """How soft the stops and the dry friction of a joint, or of a tendon, are under `rbd.contact.Soft`, in MuJoCo's numbers.
+    """MuJoCo's softness parameters for the limits and the dry friction of a joint or a tendon, under `rbd.contact.Soft`.
 
-    - `joint`, or `tendon`: its name.
-    - `solref`, `solimp`, `margin`: of its stops.
-    - `friction_solref`, `friction_solimp`: of its friction.
+    - `joint`: the name of the joint.
+    - `tendon`: the name of the tendon, instead of a joint.
+    - `solref`, `solimp`, `margin`: the parameters of the limits.
+    - `friction_solref`, `friction_solimp`: the parameters of the dry friction.
 
     >>> soft_stop = rbd.contact.Softness("swing", solref=(0.1, 1.0))
     >>> model = rbd.attach(rbd.load("pendulum"), soft_stop)
@@ -56,7 +57,7 @@ class Softness(Attached):
         friction_solimp: Any = SOLIMP,
     ):
         if (joint is None) == (tendon is None):
-            raise ModelError("Softness: it is of a joint or of a tendon; give the name of one of them")
+            raise ModelError("Softness: pass either a joint or a tendon")
         kind, of = ("joint", joint) if tendon is None else ("tendon", tendon)
         names("Softness", kind, of, 1)
         self.joint, self.tendon = joint, tendon
@@ -75,12 +76,12 @@ class Softness(Attached):
 
     @property
     def usual(self) -> bool:
-        """Whether it says what holds anyway."""
+        """True if all parameters have their default values."""
         limit, friction = [0.0, *SOLREF, *SOLIMP], [*SOLREF, *SOLIMP]
         return np.array_equal(self.limit, limit) and np.array_equal(self.rubbing, friction)
 
     def over(self, numbers: StopNumbers, own: np.ndarray) -> StopNumbers:
-        """These numbers, with what is said here for some of them."""
+        """Returns the parameters, with those of the rows selected by `own` replaced."""
         chosen = own[:, None]
         return StopNumbers(
             jnp.where(chosen, self.limit, numbers.limit), jnp.where(chosen, self.rubbing, numbers.friction)
@@ -109,7 +110,7 @@ class Softness(Attached):
 
 
 def stop_numbers(model: Model) -> tuple[StopNumbers, StopNumbers]:
-    """Of each degree of freedom, and of each tendon that is held."""
+    """Returns the softness parameters of each degree of freedom, and of each tendon with limits or dry friction."""
     names = [tendon.name for tendon in held_tendons(model)]
     joints, tendons = _usual(model.nv, model.dtype), _usual(len(names), model.dtype)
     things: tuple[Softness, ...] = model.attached_as("softness")  # pyright: ignore[reportAssignmentType]
@@ -125,6 +126,6 @@ def stop_numbers(model: Model) -> tuple[StopNumbers, StopNumbers]:
 
 
 def _usual(count: int, dtype) -> StopNumbers:
-    """Of so many of which nothing is said."""
+    """Returns the default parameters for `count` rows."""
     limit, friction = [0.0, *SOLREF, *SOLIMP], [*SOLREF, *SOLIMP]
     return StopNumbers(*(jnp.asarray(np.broadcast_to(x, (count, len(x))), dtype) for x in (limit, friction)))

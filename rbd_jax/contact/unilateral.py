@@ -1,4 +1,4 @@
-"""How a model moves on whose shapes touch: forces that only push, at places that only part (book §11.1 to §11.5)."""
+"""Dynamics of models with rigid unilateral contacts (book §11.1 to §11.5)."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ from .impact import answers_of, length_of, touches
 from .solvers.lcp import lemke, solve_lcp
 
 
-#: Slower than this, in m/s, nothing parts, comes or slides; what accelerates less, in m/s², is held.
+#: Speed in m/s below which a contact neither opens, closes nor slides; also the acceleration in m/s² below which it is held.
 STILL = 1e-6
 
 
 class ContactState(enum.IntEnum):
-    """What a contact is doing (book figure 11.4). Values are as printed, but for what the book leaves to an impulse.
+    """The state of a contact (book figure 11.4). Values are as printed; HITTING is not in the figure.
 
     >>> print([state.name for state in rbd.contact.ContactState])
     ['APART', 'PARTING', 'LEAVING', 'HELD', 'HITTING']
     """
 
-    #: 1: there is a gap.
+    #: 1: the contact is open.
     APART = 1
-    #: 2a: it touches, and is parting.
+    #: 2a: the contact is closed and has a separation velocity.
     PARTING = 2
-    #: 2b: it touches and is at rest, and begins to part.
+    #: 2b: the contact is closed and at rest, and has a separation acceleration.
     LEAVING = 3
-    #: 3: it touches, and stays.
+    #: 3: the contact stays closed.
     HELD = 4
-    #: It touches, and comes nearer: only an impact ends that.
+    #: The contact is closed and has an approach velocity, which only an impact can end.
     HITTING = 5
 
 
 class ContactProblem(NamedTuple):
-    """`ζ̇ = M λ + d` (eqs. 11.34 to 11.36): how contacts accelerate apart, by the forces along their normals.
+    """`ζ̇ = M λ + d` (eqs. 11.34 to 11.36): separation accelerations of contacts as a function of their normal forces.
 
-    - `normals`: T, whose columns say what these forces do: `τ = T λ`.
-    - `closed`: which contacts touch and do not part, and can push. The rows and columns of the others are those of the unit
-      matrix, and d is one.
+    - `M`, `d`: the matrix and the vector.
+    - `normals`: T, which maps normal forces to generalized forces: `τ = T λ`.
+    - `closed`: which contacts are closed without separation velocity, so that they can exert forces. The rows and columns of
+      the other contacts are those of the unit matrix, and their d is one.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
@@ -67,16 +68,16 @@ class ContactProblem(NamedTuple):
 
 
 class Unilateral(eqx.Module):
-    """How a model moves on.
+    """The accelerations and contact forces of a model with rigid contacts.
 
-    - `acceleration`: of its degrees of freedom.
-    - `force`: λ, along the normal of each contact. Where many hold one body up it need not be unique; the acceleration is.
-    - `friction`: across the normals, along the two tangents.
-    - `separation`: ζ̇, the acceleration with which contacts part.
-    - `state`: a `ContactState` of each.
-    - `paradox`: where a contact slides so that a force at it, by friction, presses it closer (Painlevé): there may be no
-      solution, or several.
-    - `contacts`: where shapes touch.
+    - `acceleration`: the acceleration of the degrees of freedom.
+    - `force`: λ, the normal force of each contact. It need not be unique with redundant contacts; the acceleration is.
+    - `friction`: the friction force of each contact, along its two tangents.
+    - `separation`: ζ̇, the separation acceleration of each contact.
+    - `state`: the `ContactState` of each contact.
+    - `paradox`: True where the normal force of a sliding contact, with its friction, does not accelerate the contact apart
+      (Painlevé's paradox). There may then be no solution, or several.
+    - `contacts`: the contact points.
     - `code`: a `rbd.contact.solvers.Code`.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
@@ -98,10 +99,11 @@ class Unilateral(eqx.Module):
 
 
 class Phase(NamedTuple):
-    """What contacts do for a while.
+    """The contact mode between two events.
 
-    - `held`: which touch and do not come or part, so that they can push.
-    - `slides`: which of them slide, along `way`; the others are at rest.
+    - `held`: which contacts stay closed, so that they can exert forces.
+    - `slides`: which of the closed contacts slide; the others stick.
+    - `way`: the unit sliding direction.
     """
 
     held: Bool[Array, "n"]
@@ -110,11 +112,14 @@ class Phase(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A model in motion at its contacts, along its degrees of freedom or along a few variables that it moves with.
+    """Contact kinematics of a model in motion, for its degrees of freedom or for a few independent variables.
 
-    - `rows`: along the normal and two tangents of each contact; `rates` by v, and `bias`, what these accelerate by besides.
-    - `answers`: how the model accelerates by each row (n, 3, dof).
-    - `free`: how it accelerates without contacts.
+    - `contacts`: the contact points.
+    - `touching`: which contacts are closed.
+    - `rows`: the contact Jacobian along the normal and two tangents of each contact.
+    - `rates`: the contact velocities, and `bias`, their rates of change without acceleration.
+    - `answers`: the accelerations that a unit force along each row causes.
+    - `free`: the acceleration without contacts.
     """
 
     contacts: Contacts
@@ -126,7 +131,7 @@ class Setting(NamedTuple):
     free: Float[Array, "dof"]
 
     def phase(self) -> Phase:
-        """What contacts do in this state: those that come nearer are held, too."""
+        """Returns the phase of this state. Contacts with an approach velocity count as held."""
         held = self.touching & (self.rates[:, 0] <= STILL)
         speed = length_of(self.rates[:, 1:])
         moves = speed > STILL
@@ -134,7 +139,7 @@ class Setting(NamedTuple):
         return Phase(held, held & moves & (np.array(self.contacts.condim) > 1), way)
 
     def separation(self) -> Float[Array, "n 3"]:
-        """How contacts accelerate without forces."""
+        """Returns the accelerations of the contacts without contact forces."""
         return matvec(self.rows, jnp.broadcast_to(self.free, (len(self.rows), *self.free.shape))) + self.bias
 
 
@@ -144,7 +149,14 @@ def setting(
     within: Closure | None = None,
     touching: Bool[Array, "n"] | None = None,
 ) -> Setting:
-    """That of a model in motion, whose acceleration would be `free`; `touching`: which contacts count, by default by distance."""
+    """Returns the contact kinematics of a model in motion.
+
+    Args:
+      motion: The model in motion.
+      free: The acceleration without contacts.
+      within: The map from a few independent variables to the model's velocities, if any.
+      touching: Which contacts are closed; by default this follows from the distance.
+    """
     model, v, found = motion.model, motion.v, contacts_of(motion)
 
     along = lambda rows, x: matvec(rows, jnp.broadcast_to(x, (len(rows), *x.shape)))
@@ -184,11 +196,18 @@ def contact_problem(
     tau: Float[Array, "nv"] | None = None,
     f_ext: ExternalForces = None,
 ) -> ContactProblem:
-    """`ζ̇ = M λ + d` of a model whose shapes touch: `M = Tᵀ H⁻¹ T`, `d = Tᵀ a₀ + Ṫᵀ v`, with a₀ the acceleration without contact.
+    """Returns the contact problem `ζ̇ = M λ + d` of a model.
 
-    Of one body at one point these are M and d of (11.8) and (11.9), at several those of (11.21) and (11.22).
+    `M = Tᵀ H⁻¹ T` and `d = Tᵀ a₀ + Ṫᵀ v`, with the acceleration without contact a₀. For one body with one contact these are M
+    and d of (11.8) and (11.9); for several contacts those of (11.21) and (11.22). Constraints of the model hold.
+    `rbd.contact.solvers.solve_lcp` solves the problem.
 
-    Constraints of the model are held. `rbd.contact.solvers.solve_lcp` solves it.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized force, shape (nv,); zero by default.
+      f_ext: External wrenches on bodies.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
@@ -219,17 +238,20 @@ def unilateral_dynamics(
     f_ext: ExternalForces = None,
     friction: bool = False,
 ) -> Unilateral:
-    """How a model moves on under forces, where its shapes touch rigidly; damping and springs of joints are not part of it.
+    """Returns the accelerations and contact forces of a model whose shapes touch rigidly.
 
-    The complementarity problem (11.18), (11.42) is solved as the quadratic one in the forces (11.43); its accelerations are those
-    of (11.44), Sueda's (2.105) and (2.127).
+    Damping and springs of joints are not included. The complementarity problem (11.18), (11.42) is solved as the quadratic
+    program in the forces (11.43); its accelerations are those of (11.44), Sueda's (2.105) and (2.127). Closed contacts without
+    separation velocity exert forces such that no contact penetrates. Constraints of the model hold.
 
-    Contacts push so that none comes nearer, and only those that do not part. The model's constraints are held.
-
-    **Arguments**
-
-    - `friction`: whether Coulomb's law holds across the normals, with the shapes' coefficients: what slides is opposed by all
-      that there is; what is at rest is held by a pyramid of four edges.
+    Args:
+      model: The model.
+      q: Configuration, shape (nq,).
+      v: Velocity, shape (nv,).
+      tau: Generalized force, shape (nv,); zero by default.
+      f_ext: External wrenches on bodies.
+      friction: If True, contacts have Coulomb friction with the coefficients of the shapes. Sliding friction has its full
+        magnitude; sticking friction is limited by a pyramid of four edges.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
     >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
@@ -269,7 +291,7 @@ def unilateral_dynamics(
 
 
 class Pushing(NamedTuple):
-    """What contacts do: forces along the normal and both tangents of each, and what `Unilateral` says of them."""
+    """Contact forces along the normal and both tangents, with `paradox` and `code` as in `Unilateral`."""
 
     pushes: Float[Array, "n 3"]
     paradox: Bool[Array, "n"]
@@ -277,7 +299,7 @@ class Pushing(NamedTuple):
 
 
 def pushes_of(at: Setting, phase: Phase, friction: bool) -> Pushing:
-    """The forces of contacts in a phase."""
+    """Returns the contact forces in a phase."""
     if friction:
         return _with_friction(at, phase)
     problem = _problem(at, phase.held)
@@ -288,16 +310,17 @@ def pushes_of(at: Setting, phase: Phase, friction: bool) -> Pushing:
 
 
 def _with_friction(at: Setting, phase: Phase) -> Pushing:
-    """By Lemke's pivots: the unknowns of each contact are the normal force, those along four edges, and how it begins to slide.
+    """Returns the contact forces with friction, by Lemke's method.
 
-    `ζ̇ ≥ 0 ⟂ λ`, along the edges `D a + σ ≥ 0 ⟂ β`, and `μ λ - Σ β ≥ 0 ⟂ σ`. What slides has no edges: its friction is `-μ λ`
-    along the way that it goes.
+    The unknowns of each contact are the normal force λ, the forces β along four edges, and the onset of sliding σ:
+    `ζ̇ ≥ 0 ⟂ λ`, along the edges `D a + σ ≥ 0 ⟂ β`, and `μ λ - Σ β ≥ 0 ⟂ σ`. Sliding contacts have no edges: their friction
+    is `-μ λ` along the sliding direction.
     """
     n, dtype = len(at.touching), at.free.dtype
     closed, mu = phase.held, at.contacts.friction[:, :2]
     slides, way = closed & phase.slides, phase.way
     rests = closed & ~slides & (np.array(at.contacts.condim) > 1)
-    # What unit forces do, in the frame of each contact: along the normal with the friction of sliding, and along the edges.
+    # Unit forces in the contact frames: along the normal with sliding friction, and along the edges.
     normal = jnp.concatenate([jnp.ones((n, 1), dtype), jnp.where(slides[:, None], -mu * way, 0)], axis=1)
     edges = jnp.broadcast_to(jnp.asarray([[0, 1, 0], [0, 0, 1], [0, -1, 0], [0, 0, -1]], dtype), (n, 4, 3))
     kinds = jnp.concatenate(
@@ -310,7 +333,7 @@ def _with_friction(at: Setting, phase: Phase) -> Pushing:
     rows = jnp.einsum("nku,num->nkm", asked, at.rows)
     m = jnp.einsum("akv,blv->akbl", rows, whole)
     d = dot(asked, at.separation()[:, None])
-    # σ, how fast it begins to slide, and the room in the pyramid.
+    # The rows of σ, and of the distance to the limits of the pyramid.
     own = jnp.eye(n, dtype=dtype)
     least = jnp.mean(jnp.where(rests[:, None], mu, 0), axis=1)
     by_slip = jnp.concatenate(

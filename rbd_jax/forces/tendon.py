@@ -520,7 +520,7 @@ class TendonForces(Force):
         if not damped:
             return None
         moments = Tendons(motion, damped).moments
-        damping = jnp.stack([one.damping_constant for one in damped])
+        damping = TendonForces(damped)._of("damping_constant")
         return transpose(moments), -damping[:, None] * moments
 
     def stored_energy(self, motion):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import velocity
-from .._core.array import is_known, matmul
+from .._core.array import is_known, matmul, matvec
 from .._core.errors import ModelError
 from .._core.failures import first_failure
 from .._core.module import changed
@@ -24,6 +24,7 @@ from ..contact.contacts import contact_wrenches
 from ..contact.law import Free, JumpingLaw, Reaction, contact_law
 from ..contact.separated import overlapping
 from ..dynamics import ExternalForces, passive_force
+from ..dynamics.floating import turning_rates
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import recursive_newton_euler
 from ..dynamics.lagrangian import gradients_of_lagrangian
@@ -39,6 +40,7 @@ from ..forces.own_state import (
     velocity_response,
 )
 from ._bearings import friction_under_load
+from ._free_bodies import single_free_bodies, with_coriolis_forces
 from ._resistance import Coupling, Resistance, resisted, sticking_speed
 from .functions import asked
 from .result import Result
@@ -118,8 +120,10 @@ class TreeStep(StepData):
             moving = motion_under_constraints(motion, force, f_ext, stabilization=system.stabilization)
             return Moved(moving.acceleration, moving.multipliers, reaction)
         resistance = resistance.under(system.tau if reaction is None else system.tau + reaction.force)
-        damped = velocity_response(self.elements, motion) if implicit == "velocities" else None
-        if motion.model.constraints or (reaction is None and damped is None):
+        damped, single = None, np.zeros((0, 6), int)
+        if implicit == "velocities":
+            damped, single = velocity_response(self.elements, motion), single_free_bodies(motion.model)
+        if motion.model.constraints or (reaction is None and damped is None and not len(single)):
             # The search for stick and slip repeats only what depends on it.
             known = prepared(motion), f_ext, system.stabilization
             a, multipliers = resisted(_accelerated, known, resistance)
@@ -133,8 +137,12 @@ class TreeStep(StepData):
             if topology.columns_are_v:
                 supports = topology.tree.supports
                 derivative = jnp.where(supports | supports.T, derivative, 0)
-            inertia = inertia - step * derivative
+            inertia = inertia - resistance.step * derivative
+            needed = needed - resistance.step * matvec(derivative, turning_rates(motion))
         a = resisted(_solved, (inertia, needed), resistance)
+        if len(single):
+            solve = lambda x: _solved((inertia, 0), x, resistance.added)[0]
+            a = with_coriolis_forces(motion, single, a, solve, resistance.step)
         return Moved(a, jnp.zeros(0, a.dtype), reaction)
 
     # Forces.
@@ -228,6 +236,9 @@ class TreeStep(StepData):
         if implicit == "passive forces" and (response := own_response(elements, motion, step)) is not None:
             coupling = Coupling(*response)
         force = self.applied(friction=False)
+        if implicit != "passive forces":
+            # MuJoCo's accelerations of floating bodies are along axes that do not rotate.
+            force = force - step * damping * turning_rates(motion)
         return Resistance(motion.v, force, damping, stiffness, self.joint_friction(step), step, coupling)
 
     def reaction(

@@ -1,4 +1,4 @@
-"""The body and the three cases of Gebhardt & Romero 2020, §6, and runs of them."""
+"""The body and the three load cases of Gebhardt & Romero 2020, §6, and cached simulations of them."""
 
 from functools import cache
 
@@ -13,36 +13,36 @@ INERTIA = np.array([[3, -1 / 7, 0], [-1 / 7, 4, 0], [0, 0, 5]])
 BODY = body.RotatingBody(INERTIA)
 STEP = 0.005
 
-# Initial angular velocity, and the moment's components along the first two directors, eqs. (112)-(118).
+# Initial angular velocity, and components of the moment along the first two directors, eqs. (112)-(118).
 CASES = {
     1: ([6, -18, 0], [0, 0]),
     2: ([0, 0, 0], [-2472.5, -1075]),
     3: ([1.5, 4.5, 0], [-1236.25, -537.5]),
 }
 
-# What is run: a case, the factor on its load, the parameter of the constraint, and the part of the paper's step.
+# Simulated lanes: case, load factor, constraint parameter `a`, and the divisor of the paper's time step.
 LANES = [
     (case, factor, 0.5, part)
     for case, factor in ((1, 1), (2, 1), (3, 1), (2, 0.01), (3, 0.01))
     for part in (1, 2, 4)
 ]
-#: Those under the printed loads, which the printed step does not resolve.
+#: Cases with the printed loads. The printed time step does not resolve them.
 PRINTED = ((2, 1), (3, 1))
 LANES += [(1, 1, 0.0, 1), (1, 1, 1.0, 1), (2, 0.01, 0.0, 1)]
 
 
 def triangle(t):
-    """The time history of the load, eq. (116)."""
+    """Returns the time history of the load, eq. (116)."""
     return jnp.maximum(0, 1 - jnp.abs(2 * t - 1))
 
 
 def moment(components):
-    """A load with the components of eqs. (115) and (118)."""
+    """Returns a load function with the given components, eqs. (115) and (118)."""
     return lambda t, frame: triangle(t) * (frame[:, :2] @ components)
 
 
 def observe(subject, constraints, out):
-    """What the paper plots of a trajectory."""
+    """Returns the quantities that the paper plots for a trajectory."""
     spatial = jax.vmap(body.director_angular_momentum)(out.state)
     return {
         "frame": out.state.frame,
@@ -57,7 +57,10 @@ def observe(subject, constraints, out):
 
 @cache
 def runs(scheme, steps=1000):
-    """All lanes at once, each for as many steps: the paper's 5 s at its step, and fractions of them at parts of it."""
+    """Simulates all lanes in one batch, each for the same number of steps.
+
+    A lane with divisor 1 covers the paper's 5 s; smaller time steps cover a fraction of it.
+    """
 
     @jax.jit
     @jax.vmap
@@ -81,7 +84,7 @@ def runs(scheme, steps=1000):
 
 
 def quotient(scheme, case, factor):
-    """The quotient of precision of all directors, at every time that all three runs reach."""
+    """Returns the quotient of precision of all directors, at every time that all three runs reach."""
     frames = [runs(scheme)[case, factor, 0.5, part]["frame"] for part in (1, 2, 4)]
     n = (len(frames[0]) - 1) // 4
     parts = [frame[: n * part + 1] for frame, part in zip(frames, (1, 2, 4))]
@@ -90,7 +93,10 @@ def quotient(scheme, case, factor):
 
 @cache
 def reference(case, factor, steps=1000):
-    """The reduced equations of the non-twisting body by the classical Runge-Kutta method: frames and momenta."""
+    """Integrates the reduced equations of the non-twisting body with the classical Runge-Kutta method.
+
+    The result has frames and momenta.
+    """
     velocity, components = (np.array(x, float) for x in CASES[case])
     load = moment(factor * components)
 

@@ -1,6 +1,6 @@
-"""The formulations describe the same body: split, by directors, and reduced, against Euler's equations.
+"""The split, director and reduced formulations agree with Euler's equations.
 
-The equations are those of Gebhardt & Romero 2020.
+The equations are from Gebhardt & Romero 2020.
 """
 
 import warnings
@@ -29,7 +29,7 @@ FRAME, ACROSS = _frame_and_across(jnp.asarray(np.array([0.4, -0.8, 0.3])), VELOC
 
 
 def test_euler_inertia():
-    """Eq. (111), both ways: `𝒥 = ½ tr(J) I - J` and `J = tr(𝒥) I - 𝒥`."""
+    """Eq. (111) in both directions: `𝒥 = ½ tr(J) I - J` and `J = tr(𝒥) I - 𝒥`."""
     expected = np.array([[3, 1 / 7, 0], [1 / 7, 2, 0], [0, 0, 1]])
     np.testing.assert_allclose(BODY.euler_inertia, expected, atol=1e-15)
     np.testing.assert_allclose(np.trace(expected) * np.eye(3) - expected, INERTIA, atol=1e-15)
@@ -37,7 +37,7 @@ def test_euler_inertia():
 
 @jax.jit
 def formulations():
-    """The body of this file in the clothes of each formulation, the directors also without their twist."""
+    """Evaluates one motion of the body in every formulation; for directors also without twist."""
     split = body.split_state(BODY, FRAME, VELOCITY)
     directors = body.director_state(BODY, FRAME, VELOCITY)
     straight = body.director_state(BODY, FRAME, ACROSS)
@@ -90,7 +90,10 @@ def test_momenta_and_energies_agree():
 
 
 def test_split_equations_are_those_of_euler():
-    """Their sum is `π̇ = m` (eqs. 53, 54b); eq. (51a) holds as printed, eq. (51b) with the sign that the paper's proof gives."""
+    """The sum of both parts is `π̇ = m`, eqs. (53) and (54b).
+
+    Eq. (51a) holds as printed. Eq. (51b) holds with the sign from the paper's proof.
+    """
 
     @jax.jit
     def ask():
@@ -105,11 +108,11 @@ def test_split_equations_are_those_of_euler():
     total = rates.perpendicular + rates.parallel * d3 + state.parallel * rate
     np.testing.assert_allclose(total, MOMENT, atol=1e-14)
     np.testing.assert_allclose(covariant + state.parallel * rate, tangential, atol=1e-14)
-    # What keeps the perpendicular part in the moving tangent plane: d/dt (π_⊥·d₃) = 0.
+    # d/dt (π_⊥·d₃) = 0 keeps the perpendicular part in the moving tangent plane.
     np.testing.assert_allclose(rates.perpendicular @ d3 + state.perpendicular @ rate, 0, atol=1e-14)
     turning = state.perpendicular @ rate
     np.testing.assert_allclose(rates.parallel - turning, moment @ d3, atol=1e-14)
-    assert abs(turning) > 0.5  # so that the printed sign would be wrong by 2·turning here
+    assert abs(turning) > 0.5  # With the printed sign the error would be 2·turning.
 
 
 def test_load_on_the_directors_does_the_work_of_the_moment():
@@ -121,14 +124,15 @@ def test_load_on_the_directors_does_the_work_of_the_moment():
 
 @pytest.mark.parametrize("inertia", [INERTIA, np.diag([1.0, 1, 2])], ids=["of the paper", "flat disc"])
 def test_director_accelerations(inertia):
-    """Those of Euler's equations, eq. (64), and without twist those of the reduced ones, eq. (81), whatever `a` is.
+    """Director accelerations agree with Euler's equations, eq. (64).
 
-    The disc has no mass off its plane: Euler's tensor, the mass of the directors, is singular.
+    Without twist they agree with the reduced equations, eq. (81), for every `a`. The disc has no mass off its plane, so
+    that Euler's tensor, the mass of the directors, is singular.
     """
     subject = body.RotatingBody(jnp.asarray(inertia))
 
     def expected(velocity, acceleration):
-        """`D̈ = (Λ Ẇ)× D + w× w× D`."""
+        """Returns `D̈ = (Λ Ẇ)× D + w× w× D`."""
         return body.director_rates(FRAME, FRAME @ acceleration) + body.director_rates(
             body.director_rates(FRAME, velocity), velocity
         )
@@ -153,7 +157,7 @@ def test_director_accelerations(inertia):
 
 
 def test_non_twisting_equations():
-    """Eqs. (71), (73), (78), (79): momenta change by the moment alone, it is transported in parallel, and `π̇ = m - μ d₃`."""
+    """Eqs. (71), (73), (78), (79): only the moment changes the momenta, transport is parallel, and `π̇ = m - μ d₃`."""
     state = body.non_twisting_state(BODY, FRAME, VELOCITY)
     rates = body.non_twisting_rates(BODY, state, MOMENT)
     np.testing.assert_allclose(rates.momentum, (FRAME.T @ MOMENT)[:2], atol=1e-15)
@@ -162,28 +166,30 @@ def test_non_twisting_equations():
     d3, reaction = FRAME[:, 2], body.twist_reaction(BODY, state, MOMENT)
     np.testing.assert_allclose(S2.project(d3, change), S2.project(d3, MOMENT), atol=1e-14)
     np.testing.assert_allclose(change, MOMENT - reaction * d3, atol=1e-14)
-    assert abs(reaction - MOMENT @ d3) > 0.1  # so that the momentum in space is not constant without a moment
+    assert abs(reaction - MOMENT @ d3) > 0.1  # The spatial momentum is not constant.
 
 
 def test_what_the_printed_equations_of_the_non_twisting_body_do():
-    """Case 1 of §6 by eq. (71), in space. (71a) is right as printed; (71b) has the reaction with the wrong sign.
+    """Case 1 of §6 by eq. (71), in space: (71a) is right as printed, (71b) has the wrong sign of the reaction.
 
-    `∇ π_⊥ = 0` is `π̇_⊥ = -(π_⊥·ḋ₃) d₃`, which carries the momentum as `free_motion` has it. Read as `π̇_⊥ = 0` it would be the
-    standard body's, and leave the tangent plane. The reaction is `-μ d₃` with `μ = π_⊥·ḋ₃ = 468/7`. With the printed
-    `μ = -π_⊥·ḋ₃` it drives the twist that it should prevent, at twice that over J₃₃: 26.7 rad/s². What holds is that the
-    reaction does no work: with the printed one the energy grows, by a third in half a second.
+    `∇ π_⊥ = 0` is `π̇_⊥ = -(π_⊥·ḋ₃) d₃`, which transports the momentum as `free_motion` does. Read as `π̇_⊥ = 0` it
+    would be the equation of the standard body, and the momentum would leave the tangent plane.
+
+    The reaction is `-μ d₃` with `μ = π_⊥·ḋ₃ = 468/7`. With the printed `μ = -π_⊥·ḋ₃` it drives the twist that it should
+    prevent, at twice μ over J₃₃: 26.7 rad/s². The correct reaction does no work. With the printed reaction the energy
+    grows by a third in half a second.
     """
     start = body.non_twisting_state(BODY, jnp.eye(3), jnp.array([6.0, -18, 0]))
 
     def covariant(state):
-        """The frame, and π_⊥ as a vector of space."""
+        """Returns the rates of the frame and of π_⊥ as a spatial vector."""
         frame, momentum = state
         w = frame @ jnp.linalg.solve(INERTIA, frame.T @ momentum)
         d3, rate = frame[:, 2], jnp.cross(w, frame[:, 2])
         return jnp.cross(w[:, None], frame, axis=0), -(momentum @ rate) * d3
 
     def reacting(sign):
-        """Euler's equations with the reaction as a moment."""
+        """Returns Euler's equations with the reaction as a moment."""
 
         def rate(state):
             frame, momentum = state
@@ -225,13 +231,13 @@ def test_what_the_printed_equations_of_the_non_twisting_body_do():
     np.testing.assert_allclose(twists[4] / 1e-3, 2 * 468 / 7 / 5, rtol=1e-4)
     np.testing.assert_allclose([twists[0], twists[2]], 0, atol=1e-7)
     assert abs(twists[1]) > 10
-    # Half of what the twist holds is the work of the printed reaction.
+    # The work of the printed reaction is half of the twist's energy.
     np.testing.assert_allclose(energies[3] - 5022 / 7, 5 / 4 * twists[3] ** 2, rtol=1e-6)
     np.testing.assert_allclose([twists[3], energies[3]], [14.0987, 965.895], rtol=1e-5)
 
 
 def test_free_motion():
-    """It obeys the equations, keeps the twist-free frame of its own curve, and its curve is a great circle."""
+    """The free motion obeys the equations, its frame does not twist, and its curve is a great circle."""
     state = body.non_twisting_state(BODY, FRAME, VELOCITY)
     path = lambda t: body.free_motion(BODY, state, t)
 
@@ -263,7 +269,7 @@ def test_unfit_inertias_are_refused():
 
 
 def test_inertias_of_no_real_body_are_reported_once():
-    """Where the body is made; not again by a simulation, and not where the numbers are traced."""
+    """The constructor warns once. Simulations do not repeat the warning, and traced inertias give none."""
     with pytest.warns(ModelWarning, match="moments 1, 1, 5 break the triangle inequality") as caught:
         subject = body.RotatingBody(np.diag([1.0, 1, 5]))
         body.simulate(subject, *jax.device_put((np.eye(3), np.array([1.0, 0, 0]))), dt=0.1, steps=1)

@@ -1,4 +1,4 @@
-"""Frames without twist: exact along geodesics, right along a circle, and the laws of twist (Gebhardt & Romero 2020, §2.3)."""
+"""Non-twisting frames along geodesics and a circle, and the equations of twist (Gebhardt & Romero 2020, §2.3)."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,10 @@ from rbd_jax.lie import S2, SO3
 
 
 def natural_frame(colatitude, longitude):
-    """On the circle of latitude: the frame that points south, east and up, turned back by what it twists."""
+    """Returns the non-twisting frame on a circle of latitude.
+
+    It is the frame that points south, east and up, rotated back by its twist.
+    """
     st, ct, sp, cp = jnp.sin(colatitude), jnp.cos(colatitude), jnp.sin(longitude), jnp.cos(longitude)
     south = jnp.stack([ct * cp, ct * sp, -st])
     east = jnp.stack([-sp, cp, jnp.zeros_like(sp)])
@@ -19,13 +22,17 @@ def natural_frame(colatitude, longitude):
 
 
 def test_exact_along_geodesics():
-    """Between the corners of a polygon the samples do not matter, and every piece is the rotation about its normal."""
+    """On a spherical polygon the result does not depend on the sampling, and each edge rotates the frame about the
+    edge's normal.
+    """
     corners = np.random.default_rng(0).normal(size=(6, 3))
     corners = jnp.asarray(corners / np.linalg.norm(corners, axis=1, keepdims=True))
 
     @jax.jit
     def along(corners):
-        """The frames at the corners, from them alone and from eight samples a piece; and the rotations between."""
+        """Returns the frames at the corners, from the corners alone and from eight samples per edge, and the edges'
+        rotations.
+        """
         steps = S2.log(corners[:-1], corners[1:])
         between = jax.vmap(lambda s: S2.geodesic(corners[:-1], steps, jnp.full(5, s)))(jnp.arange(8) / 8)
         dense = jnp.concatenate([jnp.swapaxes(between, 0, 1).reshape(-1, 3), corners[-1:]])
@@ -45,7 +52,9 @@ def test_exact_along_geodesics():
 
 
 def around(colatitude, n):
-    """Frames at samples of the circle of latitude and the exact ones; the angles between, and the latter so turned."""
+    """Returns sampled and exact frames on a circle of latitude, the angles between them, and the exact frames rotated
+    by these.
+    """
     exact = jax.vmap(natural_frame, (None, 0))(colatitude, jnp.linspace(0, 2 * jnp.pi, n + 1))
     frames = body.non_twisting_frames(exact[:, :, 2], exact[0])
     angles = jax.vmap(body.twist_angle)(frames, exact)
@@ -59,7 +68,7 @@ def around(colatitude, n):
 
 
 def test_along_a_circle_of_latitude():
-    """Second order in the distance of the samples; once around, the frame has turned by the circle's solid angle."""
+    """The error is of second order in the sample distance. One circuit rotates the frame by the solid angle of the circle."""
     colatitude, errors = 0.7, []
     for n in (100, 200):
         found = jax.jit(around, static_argnums=1)(colatitude, n)
@@ -72,7 +81,7 @@ def test_along_a_circle_of_latitude():
 
 
 def moving(t, psi):
-    """On a circle of latitude, a frame with the twist angle psi(t), its rates, that of the angle, and what follows from them."""
+    """Returns a frame on a circle of latitude with twist angle psi(t), its rates, and quantities derived from them."""
     frame = lambda t: body.twisted(natural_frame(jnp.array(0.7), t), psi(t))
     now, rates, rate = frame(t), jax.jacfwd(frame)(t), jax.grad(psi)(t)
     w = body.director_velocity(now, rates)
@@ -81,7 +90,7 @@ def moving(t, psi):
 
 
 def test_twist_and_angular_velocity():
-    """Eqs. (18), (20)-(23), (25) and (26), with rates by differentiation of a moving frame."""
+    """Eqs. (18), (20)-(23), (25) and (26), with rates from automatic differentiation of a moving frame."""
     for psi in (lambda t: 0 * t, lambda t: t * t - 0.3):
         found = map(np.asarray, jax.jit(moving, static_argnums=1)(0.9, psi))
         frame, rates, rate, w, again, darboux, twist_rate = found

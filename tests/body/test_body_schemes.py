@@ -1,7 +1,7 @@
-"""The schemes on the experiments of Gebhardt & Romero 2020, §6: what they keep, and where they arrive.
+"""The integration schemes on the experiments of Gebhardt & Romero 2020, §6: invariants and final states.
 
-The paper's tables are not at hand. The numbers are closed forms, which say which rotation each scheme makes of a step, and values
-that were computed once with an independent program in NumPy.
+The paper's tables are not available here. Expected numbers are closed forms of each scheme's rotation per step, and
+values that an independent NumPy program computed once.
 """
 
 import jax
@@ -27,7 +27,10 @@ SPEED = np.linalg.norm(VELOCITY)
 
 @SCHEMES
 def test_every_step_converges(scheme):
-    """In three to four steps of Newton's method, as the paper says. (The printed load has a test of its own.)"""
+    """Newton's method needs three to four iterations per step, as in the paper.
+
+    The printed load has a separate test.
+    """
     for (case, factor, _, _), run in runs(scheme).items():
         if (case, factor) in PRINTED:
             continue
@@ -41,7 +44,10 @@ def test_every_step_converges(scheme):
 
 @SCHEMES
 def test_invariants(scheme):
-    """Eq. (95) in case 1, from the start; with a load, from when it ends. The momentum in space is none of them."""
+    """Eq. (95): case 1 conserves the invariants from the start, loaded cases from the end of the load.
+
+    The spatial momentum is not an invariant.
+    """
     for (case, factor, _, part), run in runs(scheme).items():
         if (case, factor) in PRINTED:
             continue
@@ -75,9 +81,8 @@ def test_the_parameter_of_the_constraint_does_not_matter(scheme):
 
 @SCHEMES
 def test_rotation_of_a_step(scheme):
-    """Case 1 turns about a constant axis, by `2 atan(h|W|/2)` a step or by `asin(h|W|)`; exact is `h|W|`.
-
-    §6.1, eqs. 112, 113.
+    """Case 1 rotates about a constant axis, by `2 atan(h|W|/2)` or `asin(h|W|)` per step; exact is `h|W|` (§6.1,
+    eqs. 112, 113).
     """
     for part in (1, 2, 4):
         angle = STEP / part * SPEED
@@ -97,7 +102,9 @@ def test_rotation_of_a_step(scheme):
 
 @pytest.mark.slow
 def test_energy_of_the_chords():
-    """Of the Lagrange-d'Alembert scheme, half a step off the samples: `2 K/(1 + cos φ)` with the angle φ of a step."""
+    """The Lagrange-d'Alembert scheme's energy between samples is `2 K/(1 + cos φ)`, where each step rotates by the
+    angle φ.
+    """
     for part, printed in ((1, 719.0500907975), (2, 717.83258)):
         energy = runs(DLA)[1, 1, 0.5, part]["energy"][1:]
         cosine = np.sqrt(1 - (STEP / part * SPEED) ** 2)
@@ -107,10 +114,10 @@ def test_energy_of_the_chords():
 
 @SCHEMES
 def test_quotient_of_precision(scheme):
-    """It is four (app. A): second order, also while the load acts."""
+    """The quotient is four (app. A): the schemes are of second order, also while the load acts."""
     assert abs(quotient(scheme, 1, 1) - 4).max() < 0.02
     for case in (2, 3):
-        # The first steps from rest move by too little for a meaningful quotient.
+        # The first steps from rest are too short for a meaningful quotient.
         assert abs(quotient(scheme, case, 0.01)[10:] - 4).max() < 0.02
     if scheme is EM:
         np.testing.assert_allclose(quotient(EM, 1, 1)[-1], 3.9949, atol=2e-4)
@@ -119,9 +126,9 @@ def test_quotient_of_precision(scheme):
 @SCHEMES
 @pytest.mark.parametrize("case", [2, 3])
 def test_motion_under_a_load(scheme, case):
-    """Against the reduced equations, with a hundredth of the printed load; extrapolated from two steps to fourth order.
+    """Both schemes converge to the reduced equations with a hundredth of the printed load (§6.2, §6.3, eqs. 114 to 118).
 
-    §6.2, §6.3, eqs. 114 to 118.
+    Two time steps are extrapolated to fourth order.
     """
     medium, fine = (runs(scheme)[case, 0.01, 0.5, part] for part in (2, 4))
     exact = jax.device_get(reference(case, 0.01))
@@ -132,7 +139,7 @@ def test_motion_under_a_load(scheme, case):
 
 
 def test_numbers_under_a_load():
-    """Case 2 with a hundredth of the printed load: the exact end, and where the scheme arrives at the paper's step."""
+    """Case 2 with a hundredth of the printed load: the exact final state, and the scheme's at the paper's time step."""
     exact, run = jax.device_get(reference(2, 0.01)), runs(EM)[2, 0.01, 0.5, 1]
     np.testing.assert_allclose(exact.momentum[-1], [-12.3625, -5.375], atol=1e-12)
     np.testing.assert_allclose(exact.frame[-1, :, 2], [-0.30974282, 0.86940688, 0.38495592], atol=1e-7)
@@ -142,7 +149,8 @@ def test_numbers_under_a_load():
     np.testing.assert_allclose(energy, 29.925175, atol=6e-7)
 
 
-#: Case, factor on the load; where the energy-momentum scheme ends at the paper's step: Π₁, Π₂, K. By an independent program.
+#: Case, load factor, and final Π₁, Π₂, K of the energy-momentum scheme at the paper's step, from an independent
+#: program.
 TABLES = {
     "2 and 7": (1, 1, 144 / 7, -510 / 7, 5022 / 7),
     "4 and 8": (2, 0.01, -12.3619964, -5.37476052, 29.92270635),
@@ -153,9 +161,9 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_invariants(name):
-    """Tables 2, 4 and 6: what a hundredth of the loads leaves behind; its error is a quarter with half the step.
+    """Tables 2, 4 and 6: final values with a hundredth of the loads; half the time step gives a quarter of the error.
 
-    Exactly it is `J w(0)` and half the load at its peak, which acts for a second in the shape of a triangle.
+    The exact momentum is `J w(0)` plus half of the peak load, which acts for one second with a triangular time history.
     """
     case, factor, *ends = TABLES[name]
     coarse, medium = (runs(EM)[case, factor, 0.5, part] for part in (1, 2))
@@ -174,10 +182,10 @@ def test_tables_of_invariants(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [1, 2, 3])
 def test_tables_that_compare_the_schemes(case):
-    """Tables 7 to 9: the same momenta and Hamiltonian without a load, four digits of them after one; another energy.
+    """Tables 7 to 9: without a load both schemes have the same momenta and Hamiltonian; after a load four digits agree.
 
-    Without a load, and after it, the energy of the chords is `2 H/(1 + cos φ)` for steps that turn by φ = `asin(h|W|)`, as in
-    `test_energy_of_the_chords`.
+    The energies differ. Without a load, and after one, the Lagrange-d'Alembert scheme has the energy `2 H/(1 + cos φ)`.
+    Here φ = `asin(h|W|)` is the rotation per step, as in `test_energy_of_the_chords`.
     """
     factor = 1 if case == 1 else 0.01
     ours, theirs = (runs(scheme)[case, factor, 0.5, 1] for scheme in (EM, DLA))
@@ -195,10 +203,11 @@ def test_tables_that_compare_the_schemes(case):
 
 @pytest.mark.slow
 def test_the_printed_load_is_out_of_reach_of_the_printed_step():
-    """Case 2 as printed ends at 445 rad/s, or 2.2 rad a step, where the paper reports a quotient of four and equal invariants.
+    """Case 2 as printed ends at 445 rad/s, which is 2.2 rad per step.
 
-    The energy-momentum scheme still converges, but a fifth of the momentum is missing, and the quotient is anything. The
-    Lagrange-d'Alembert scheme, whose steps are rotations by `asin(h|W|)`, has no solution beyond `h|W| = 1`.
+    The paper reports a quotient of four and equal invariants for it. The energy-momentum scheme still converges, but a
+    fifth of the momentum is missing, and the quotient is arbitrary. The Lagrange-d'Alembert scheme rotates by
+    `asin(h|W|)` per step and has no solution for `h|W| > 1`.
     """
     exact = -np.array([2472.5, 1075]) / 2
     speed = np.linalg.norm(np.linalg.solve(INERTIA[:2, :2], exact))
@@ -219,13 +228,13 @@ def test_the_printed_load_is_out_of_reach_of_the_printed_step():
     assert run["code"][failed:].all() and np.isnan(run["frame"][failed + 1 :]).all()
     speed = np.linalg.norm(np.linalg.solve(INERTIA, run["momentum"][failed] * [1, 1, 0]))
     assert 0.95 < speed * STEP < 1
-    # A quarter of the step is within the limit: 0.56.
+    # A quarter of the time step is within the limit: 0.56.
     assert not runs(DLA)[2, 1, 0.5, 4]["code"].any()
 
 
 @pytest.mark.slow
 def test_the_printed_load_at_a_small_step():
-    """With a fiftieth of the step the printed load is integrated to a part in ten thousand, with the quotient of second order."""
+    """With a fiftieth of the time step the error under the printed load is below 5e-4, with the quotient of second order."""
     load = moment(jnp.array([-2472.5, -1075]))
     run = lambda dt, steps: body.simulate(BODY, jnp.eye(3), jnp.zeros(3), load, dt=dt, steps=steps).state
     ends = []
@@ -238,7 +247,7 @@ def test_the_printed_load_at_a_small_step():
 
 
 def standard_runs(scheme):
-    """The standard body of §5.1, free: at three steps, the last 1000 of each."""
+    """Simulates the free standard body of §5.1 with three time steps, 1000 steps each."""
 
     @jax.jit
     @jax.vmap
@@ -258,7 +267,7 @@ def standard_runs(scheme):
 
 
 def test_standard_body():
-    """The basic scheme keeps the energy and the momentum in space (eq. 91), and not the momentum in the body's axes."""
+    """The basic scheme conserves energy and spatial momentum (eq. 91), but not the momentum in body axes."""
     out = standard_runs(EM)
     momentum = INERTIA @ [6, -18, 2]
     np.testing.assert_allclose(out["spatial"], np.broadcast_to(momentum, out["spatial"].shape), atol=1e-10)
@@ -268,9 +277,10 @@ def test_standard_body():
 
 @pytest.mark.slow
 def test_standard_body_by_the_variational_scheme():
-    """The discrete Euler-Lagrange equations keep the momentum in space, and without a potential the Hamiltonian.
+    """The discrete Euler-Lagrange equations conserve the spatial momentum and, without a potential, the Hamiltonian.
 
-    So they do the energy of the chords, which differs from that at second order (§6.4 of the paper).
+    They also conserve the energy between samples, which differs from the Hamiltonian at second order (§6.4 of the
+    paper).
     """
     out = standard_runs(DLA)
     momentum = INERTIA @ [6, -18, 2]

@@ -1,4 +1,4 @@
-"""Simulations as functions: gradients against differences, single precision, failures that show, arguments."""
+"""Body simulations as functions: derivatives, single precision, failure codes and argument checks."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ SCHEMES = pytest.mark.parametrize(
 
 
 def end(parameters, scheme):
-    """A number that depends on the end of a loaded run, as a function of eight: velocity, load, inertia and time step."""
+    """Returns a scalar of the final state after a loaded run, as a function of velocity, load, inertia and time step."""
     velocity, components, (a, b, c), dt = jnp.split(parameters, (2, 4, 7))
     inertia = jnp.asarray(INERTIA) + jnp.diag(jnp.stack([a, b, c]))
     velocity = jnp.concatenate([velocity, jnp.zeros(1)])
@@ -37,7 +37,7 @@ PARAMETERS = np.array([6.0, -18, -24.7, -10.7, 0.1, -0.2, 0.3, 0.05])
 
 @SCHEMES
 def test_derivatives(scheme):
-    """First in reverse and forward, second forward over reverse, against central differences."""
+    """First derivatives in reverse and forward mode, and second derivatives, agree with central differences."""
     value = lambda p: end(p, scheme)
     direction = np.array([0.3, 1.0, -2.0, 1.5, 0.2, -0.4, 0.1, 0.01])
 
@@ -49,7 +49,7 @@ def test_derivatives(scheme):
     gradient, slope, curvature = map(np.asarray, derivatives(PARAMETERS))
     np.testing.assert_allclose(slope, gradient @ direction, rtol=1e-11)
 
-    # The time step acts eight times and is short itself, so that it is changed by less.
+    # The time step is small and acts eight times, so its difference step is smaller.
     steps, step = np.array([1e-5] * 7 + [1e-7]), 1e-4
     shifts = np.concatenate([np.diag(steps), step * direction[None]])
     points = PARAMETERS + np.concatenate([shifts, -shifts, 0 * shifts[:1]])
@@ -60,7 +60,7 @@ def test_derivatives(scheme):
 
 
 def test_single_precision():
-    """The rounding ε of the directors is one of ε/h in their rates, which do not forget it: √400 ε/h of 19 rad/s is 1e-5."""
+    """A rounding error ε of the directors is ε/h in their rates and accumulates: √400 ε/h of 19 rad/s is 1e-5."""
     single = body.RotatingBody(INERTIA.astype(np.float32))
     frame, velocity = np.eye(3), np.array([6.0, -18, 0])
 
@@ -80,7 +80,9 @@ def test_single_precision():
 
 
 def test_failures_show():
-    """Per sample: the code of the first step that failed and NaN from there on; what came before keeps its gradient."""
+    """Each sample reports the code of its first failed step and is NaN afterwards; states before the failure keep their
+    gradient.
+    """
 
     def run(speed, last, shock):
         load = lambda t, frame: jnp.where(t < last, 1.0, shock) * frame[:, 0]
@@ -101,13 +103,13 @@ def test_failures_show():
     finite = np.isfinite(out.state.frame).all(axis=(2, 3)) & np.isfinite(out.state.momenta).all(axis=(2, 3))
     assert finite.sum(axis=1).tolist() == [11, 6, 1, 4] and finite[:, 0].all()
     assert np.isnan(out.state.frame[1, 6:]).all()
-    # The last load is NaN itself, and so are its derivatives.
+    # The last load is NaN, and so are its derivatives.
     assert np.isfinite(slope[:3]).all() and slope[0] != 0 and slope[1] != 0
 
 
 @pytest.fixture
 def unchecked():
-    """As for users, whose shapes nobody checks but the function itself."""
+    """Disables jaxtyping's checks, as for users, so that only the function checks shapes."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

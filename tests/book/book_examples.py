@@ -1,4 +1,4 @@
-"""Models that the book's examples are about."""
+"""Models for the book's examples."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from rbd_jax import joints
 
 
 def zigzag_arm(links):
-    """A planar arm of unit rods about z: unit mass and length, the centre halfway, 1/12 about it (fig. 10.3 of the book)."""
+    """Returns a planar arm of unit rods about z: unit mass and length, central inertia 1/12 (fig. 10.3 of the book)."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name="zigzag")
     rod = rbd.Inertia.from_mass_com(1.0, (0.5, 0.0, 0.0), np.diag([0.01, 1 / 12, 1 / 12]))
     parent, placement = "world", rbd.Transform.identity()

@@ -1,6 +1,6 @@
-"""Fifteen tests that a library which has the whole of Featherstone's book must pass; all by public names.
+"""Fifteen acceptance tests, one for each part of Featherstone's book, through the public API only.
 
-Each stands for a part of the book, and says which. What it says of one mechanism the tests of the rooms say of many.
+Each test names its part of the book and checks one mechanism. The tests of the packages check many mechanisms.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def some_inertia(rng):
 
 
 def built(bodies, seed=0, gravity=(0.4, -0.7, -9.6)):
-    """A model of `(name, parent, joint)`, each body with an inertia and a placement of its own."""
+    """Returns a model of `(name, parent, joint)` entries, each body with a random inertia and placement."""
     rng, builder = np.random.default_rng(seed), rbd.ModelBuilder(gravity)
     for name, parent, joint in bodies:
         place = at(rng.uniform(-0.5, 0.5, 3), rng.uniform(-2.0, 2.0, 3))
@@ -44,12 +44,12 @@ def built(bodies, seed=0, gravity=(0.4, -0.7, -9.6)):
 
 
 def swing(time):
-    """The motion of a joint that moves by itself."""
+    """Returns the position of the driven joint."""
     return 0.3 + 0.5 * jnp.sin(2 * time)[None]
 
 
 def wired(*more):
-    """A branched tree whose joints have velocity products, one of them reversed, and one that moves in time."""
+    """Returns a branched tree with velocity-product joints, one of them reversed, and one joint driven in time."""
     return built(
         [
             ("trunk", "world", joints.SphericalEuler("zyx")),
@@ -62,13 +62,13 @@ def wired(*more):
 
 
 def test_1_six_link_arm():
-    """§10.2: unit accelerations take τ; of τ rounded to three digits the first acceleration is 40 % off.
+    """§10.2: τ for unit accelerations; with τ rounded to three digits the first acceleration is off by 40 %.
 
-    Printed: 126.4936…, 97.4663…, 69.9762…, 43.7998…, 21.9371…, 6.1646…, and a condition of 725. The first of the accelerations
-    is printed as 0.6952, with two of its digits exchanged.
+    Printed: 126.4936…, 97.4663…, 69.9762…, 43.7998…, 21.9371…, 6.1646…, and a condition number of 725. The book prints
+    the first acceleration as 0.6952, with two digits exchanged.
     """
     model = zigzag_arm(6)
-    # At ±75°. The first angle only turns the whole arm.
+    # Joint angles of ±75°. The first angle only rotates the arm as a rigid unit.
     q, still = np.deg2rad(75.0) * np.array([0.3, -1.0, 1.0, -1.0, 1.0, -1.0]), np.zeros(6)
     rounded = np.array([126, 97.5, 70.0, 43.8, 21.9, 6.16])
 
@@ -90,7 +90,7 @@ def test_1_six_link_arm():
     np.testing.assert_allclose(mass @ np.ones(6), expected, rtol=1e-13)
     np.testing.assert_array_equal(np.floor(1e4 * tau), [1264936, 974663, 699762, 437998, 219371, 61646])
     for acceleration in (*solved, np.linalg.solve(mass, rounded)):
-        # The printed digits: to within half of the last one.
+        # The printed digits, within half a unit of the last one.
         np.testing.assert_allclose(
             acceleration, [0.6592, 1.3654, 1.3808, 0.5894, 0.9057, 1.0705], rtol=0, atol=0.5e-4
         )
@@ -105,9 +105,10 @@ def test_1_six_link_arm():
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_2_round_off_far_from_the_origin(dtype):
-    """§10.1, figure 10.1, in space: errors grow as the square of the distance from where coordinates are taken.
+    """§10.1, figure 10.1, in space: errors grow as the square of the distance from the coordinate origin.
 
-    Of the body m = I = 1 at `v_C = [1, 0, 0]` under `f_C = [1, -1, 1]` in the plane; a condition of 1.02e8 at (100, 10).
+    The planar body has m = I = 1, `v_C = [1, 0, 0]` and `f_C = [1, -1, 1]`. At (100, 10) the condition number is
+    1.02e8.
     """
     plane = np.array([2, 3, 4])
     unit = np.finfo(dtype).eps
@@ -136,7 +137,7 @@ def test_2_round_off_far_from_the_origin(dtype):
         np.testing.assert_allclose(np.linalg.cond(matrices[0][np.ix_(plane, plane)]), 1.0205e8, rtol=1e-3)
     errors = np.abs(seen[1:] - [0, 0, 1, -1, 1, 0]).max(axis=1).reshape(4, 12).mean(axis=1)
     near, here, far, further = errors / unit
-    # To within a factor of ten, which the algorithm of the solver and the directions may cost.
+    # The tolerance is a factor of ten, because errors depend on the linear solver and the directions.
     assert near < 5 and here < 10
     assert 0.1 < far / 10**2 < 10 and further / 100**2 < 10
     assert 10 < further / far < 1000
@@ -144,7 +145,7 @@ def test_2_round_off_far_from_the_origin(dtype):
 
 @SLOW
 def test_3_all_algorithms_agree():
-    """Tables 5.1, 6.2, 6.3, 6.5, 7.1, §7.5 and (3.74), on a branched tree of joints of many kinds, one of them in time."""
+    """Tables 5.1, 6.2, 6.3, 6.5, 7.1, §7.5 and (3.74), on a branched tree with many joint types, one joint driven in time."""
     tree = wired(("slide", "arm", joints.Cylindrical((0.4, 1.0, 0.3))), ("ball", "wheel", joints.Spherical()))
     q = jax.jit(rbd.random_configuration)(tree, jax.random.key(1))
     v, a = some(1, 2, tree.nv)
@@ -178,7 +179,7 @@ def test_3_all_algorithms_agree():
 
 
 def test_4_lagranges_equation():
-    """(3.40), (3.41), (3.43), (6.2): velocity products and rates in time, by a Lagrangian differentiated in q, q̇ and t."""
+    """(3.40), (3.41), (3.43), (6.2): velocity products and time rates, from a Lagrangian differentiated in q, q̇ and t."""
     model = wired()
     q, v = some(2, 2, model.nv)
 
@@ -191,7 +192,7 @@ def test_4_lagranges_equation():
 
     @jax.jit
     def run(q, v):
-        # d/dt ∂L/∂q̇ at q̈ = 0, which is the bias force and ∂L/∂q.
+        # d/dt ∂L/∂q̇ at q̈ = 0 is the bias force plus ∂L/∂q.
         rate = jax.jvp(lambda q, time: momentum(q, v, time), (q, jnp.array(0.4)), (v, jnp.array(1.0)))[1]
         return rbd.bias_force(model, q, v), rate - jax.grad(lagrangian)(q)
 
@@ -199,7 +200,7 @@ def test_4_lagranges_equation():
 
 
 def tumbling_pair():
-    """Two bodies that float in free space, joined by a ball joint."""
+    """Returns two bodies that float in free space, connected by a ball joint."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_body("body", "world", joints.Free(), inertia=rbd.Inertia.box(2.0, (0.5, 0.7, 1.1)))
     place, link = at((0.2, 0.4, 0.1), (0.3, 0.2, 0.1)), rbd.Inertia.box(1.0, (0.3, 0.9, 0.4), (0.1, 0.5, 0.0))
@@ -215,9 +216,10 @@ STEP, HALVINGS, STEPS = 0.08, 4, 160
     "scheme, order", [(rbd.SemiImplicitEuler(), 1), (rbd.RungeKutta4(), 4)], ids=["euler", "rk4"]
 )
 def test_5_conservation_and_order(scheme, order):
-    """Example 9.3: energy and momentum of a floating system are kept. The momentum is `I₀ᶜ v₀ + F q̇`, and power balances energy.
+    """Example 9.3: a floating system conserves energy and momentum.
 
-    Halving the step divides the error by `2^order`, also for quaternions, and that of energy and momentum.
+    The momentum is `I₀ᶜ v₀ + F q̇`, and the power equals the rate of energy. Half the time step divides the error by
+    `2^order`, also for quaternions, and also the error of energy and momentum.
     """
     model = tumbling_pair()
     q = rbd.neutral(model)
@@ -249,7 +251,7 @@ def test_5_conservation_and_order(scheme, order):
     steps = np.abs(np.diff(np.concatenate(ends, axis=1), axis=0)).max(axis=1)
     np.testing.assert_allclose(np.log2(steps[:-1] / steps[1:])[-2:], order, atol=0.15)
     drift = np.abs(energies[1:] - energies[0]) + np.abs(momenta[1:] - momenta[0]).max(axis=1)
-    # The error of an invariant may fall faster than that of the state.
+    # The error of an invariant may converge faster than that of the state.
     assert np.all(np.log2(drift[:-1] / drift[1:]) > order - 0.3)
     if order == 4:
         assert drift[-1] < 1e-9
@@ -263,20 +265,20 @@ TREES = {
 
 
 def depth_sums(tree):
-    """D₁ and D₂ of (6.26) and (6.27)."""
+    """Returns D₁ and D₂ of (6.26) and (6.27)."""
     depth = np.asarray(tree.supports).sum(axis=1)
     return int((depth - 1).sum()), int((depth * (depth - 1)).sum()) // 2
 
 
 def some_sparse(tree):
-    """A positive definite matrix with the sparsity of a tree."""
+    """Returns a positive definite matrix with the sparsity of a tree."""
     lower = np.where(tree.supports, np.random.default_rng(0).uniform(1, 2, tree.supports.shape), 0)
     return jax.jit(lambda matrix: TreeMatrix.of(tree, matrix))(lower.T @ lower)
 
 
 @pytest.mark.parametrize("name", [pytest.param(x, marks=() if x == "binary" else SLOW) for x in TREES])
 def test_6_sparse_factors(name):
-    """Tables 6.3 to 6.6: λ', factors that have the zeros of the tree, and as many operations as printed."""
+    """Tables 6.3 to 6.6: λ', factors with the sparsity of the tree, and the printed operation counts."""
     expanded = rbd.Tree([parent - 1 for parent in (0, 1, 1, 2, 2, 3)]).expanded([1, 3, 1, 1, 1, 1])
     assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)
     tree, matrix = TREES[name], some_sparse(TREES[name])
@@ -306,7 +308,9 @@ def test_6_sparse_factors(name):
 
 @SLOW
 def test_7_operation_counts():
-    """Tables A.4, A.5 and 10.1: what spatial algebra costs, and how long composite bodies and factors are the shorter way."""
+    """Tables A.4, A.5 and 10.1: costs of spatial algebra, and the chain length at which the articulated-body algorithm
+    wins.
+    """
     count = lambda function, *given: rbd.count_operations(function, *given, zeros=False)
     (v, f), inertia = some(7, 2, 6), rbd.Inertia.from_parameters(jax.device_put(some(8, 10)))
     frame = rbd.Transform(*jax.device_put((some(9, 3, 3), some(10, 3))))
@@ -321,7 +325,10 @@ def test_7_operation_counts():
         assert count(screw.motion, v) == count(screw.force, v) == rbd.Operations(10, 6)
 
     def factor_and_solve(n):
-        """On a chain, as printed; here the unit diagonal is not known to be one, and divided by twice."""
+        """Returns the printed costs for a chain.
+
+        The unit diagonal is not known to be one here, which adds two divisions per row.
+        """
         matrix = some_sparse(rbd.Tree(range(-1, n - 1)))
         found = count(lambda m, x: m.solve(x), matrix, jnp.ones(n) + 0.5)
         return found.multiplications + found.divisions - 2 * n, found.additions
@@ -346,9 +353,10 @@ BOX, CYLINDER = (2.0, 0.3), (1.5, 0.2)  # mass, moment of inertia
 
 @pytest.mark.parametrize("shift", [(0.0, 0.0, 0.0), (0.3, -0.2, 0.5)], ids=["example", "general"])
 def test_8_articulated_inertia(shift):
-    """Example 7.1, a box with a slot and a cylinder in it: projection (7.12), assembly (7.19), and table 7.2 agree; `I^a S = 0`.
+    """Example 7.1, a box with a slot that holds a cylinder: (7.12), (7.19) and table 7.2 agree; `I^a S = 0`.
 
-    The cylinder turns about x and slides along y; `shift` is its centre. By (7.21) and (7.23) the box carries `I^a` of it.
+    The cylinder rotates about x and slides along y; `shift` is its center. By (7.21) and (7.23) the box carries the
+    cylinder's `I^a`.
     """
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     central = lambda body, com: rbd.Inertia.from_mass_com(body[0], np.array(com), body[1] * np.eye(3))
@@ -387,9 +395,9 @@ METHODS = "elimination", "range_space", "null_space", "kkt"
 
 @SLOW
 def test_9_closed_loops_by_every_method():
-    """Figure 8.3: n = 4, five rows of rank two, mobility two (8.52); G and g in closed form, `K G = 0` and `K g = k` (3.12).
+    """Figure 8.3: n = 4, five rows of rank two, mobility two (8.52); closed forms of G and g, `K G = 0`, `K g = k` (3.12).
 
-    All methods and (8.46) give one motion; example 8.2 says what two motors need for it.
+    All methods and (8.46) give the same motion. Example 8.2 gives the torques of two motors that produce it.
     """
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
@@ -427,9 +435,11 @@ def test_9_closed_loops_by_every_method():
 
 @SLOW
 def test_10_redundant_loops():
-    """§8.10: a hinge that closes a planar four-bar has three rows too many. A ball in a cylinder has two, and the same motion.
+    """§8.10: a hinge that closes a planar four-bar has three redundant rows. A ball in a cylinder has two rows, and the
+    same motion.
 
-    By (8.22) a residual g obeys `g̈ + 2 ġ/T + g/T² = 0`, so that it decays as `(1 + t/T) e^{-t/T}`; without, it grows at ġ.
+    By (8.22) a residual g obeys `g̈ + 2 ġ/T + g/T² = 0`, so that it decays as `(1 + t/T) e^{-t/T}`. Without
+    stabilization it grows at ġ.
     """
     hinged = four_bar("revolute")
     lengthwise = rc.PointOnLine("coupler", (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), "follower", (1.0, 0.0, 0.0))
@@ -462,7 +472,7 @@ def test_10_redundant_loops():
 
 @SLOW
 def test_11_hybrid_dynamics_of_every_subset():
-    """Tables 9.2 and 9.3: forward dynamics, inverse dynamics, and all between: `H₁₁ q̈₁ = τ₁ - C'₁` (9.3)."""
+    """Tables 9.2 and 9.3: forward dynamics, inverse dynamics and every case between: `H₁₁ q̈₁ = τ₁ - C'₁` (9.3)."""
     model = wired()
     q, v, a, tau = some(11, 4, model.nv)
     flags = np.array([*itertools.product([False, True], repeat=model.nv)])
@@ -487,7 +497,7 @@ def test_11_hybrid_dynamics_of_every_subset():
 
 @SLOW
 def test_12_floating_bases():
-    """Tables 9.4 to 9.6, (9.13), (9.15), example 9.4: a base that nothing holds, apart and as one on a joint of six freedoms."""
+    """Tables 9.4 to 9.6, (9.13), (9.15), example 9.4: the floating-base algorithms agree with those for a free joint."""
     model = built(
         [
             ("base", "world", joints.Free()),
@@ -522,7 +532,7 @@ def test_12_floating_bases():
     locked, coupling = mass[:6, :6], mass[:6, 6:]
     reduced = mass[6:, 6:] - coupling.T @ np.linalg.solve(locked, coupling)
     np.testing.assert_allclose(own[0], reduced, atol=1e-11)
-    # After an impulse on the joints alone the base gives way, and the momentum is what it was: none.
+    # An impulse on the joints alone moves the base and leaves the total momentum zero.
     np.testing.assert_allclose(reduced @ impulse[6:], push, atol=1e-10)
     np.testing.assert_allclose(impulse[:6], own[1] @ impulse[6:], atol=1e-10)
     np.testing.assert_allclose(moved[0], moved[1] @ impulse[6:], atol=1e-10)
@@ -533,8 +543,9 @@ def test_12_floating_bases():
 def test_13_gears_and_equivalent_inertias():
     """(9.26) and (9.27), rotors through gears; (9.28), as armature; table 9.7, inertias that other links may carry.
 
-    The rotors of a two-link arm as bodies on joints, eliminated by `q = G y`, and as the library has them. What they do beside
-    their reflected inertia falls with the ratio. What a joint does not feel may go to its parent, and leave no mass or less.
+    The rotors of a two-link arm are modeled as bodies on joints, eliminated by `q = G y`, and with the library's
+    rotors. Effects other than the reflected inertia decrease with the gear ratio. An inertia that a joint does not feel
+    may be transferred to its parent, and may leave zero or negative mass.
     """
     ratios, rotor = (70.0, -110.0), rbd.Inertia.cylinder(0.2, 0.03, 0.05, (0.0, 0.0, 0.02))
     arm = built(
@@ -558,7 +569,7 @@ def test_13_gears_and_equivalent_inertias():
     for body, joint in (("c", joints.Spherical()), ("b", joints.Prismatic()), ("a", joints.Revolute())):
         basis = rbd.dynamics.transferable_inertias(joint).parameters
         free.append(len(basis))
-        # Of the ball more mass than it has.
+        # The ball transfers more mass than it has.
         share = jnp.array([float(chain.inertias.mass[2]) + 0.5]) if body == "c" else some(20, len(basis))
         other = rbd.dynamics.transfer_inertia(other, body, rbd.Inertia.from_parameters(share @ basis))
     assert free == [1, 6, 3]
@@ -586,7 +597,7 @@ def test_13_gears_and_equivalent_inertias():
 
 
 def ball(floor):
-    """A solid ball of 1 kg and radius 0.2, on a floor or beside one of 3 kg on the same slide."""
+    """Returns a solid ball of 1 kg and radius 0.2, either on a floor or beside a ball of 3 kg on the same slide."""
     builder = rbd.ModelBuilder()
     if floor:
         builder.add_body("ball", joint=joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.2))
@@ -603,14 +614,14 @@ def ball(floor):
 @SLOW
 def test_14_contact_and_impact():
     """(11.10), (11.18), example 11.1, (11.43), (11.44), (11.65) and (11.72)."""
-    # A box of 2 kg, touched half a metre from its centre: M = 1/m + r²/I and λ = -d/M.
+    # A box of 2 kg with a contact half a meter from its center: M = 1/m + r²/I and λ = -d/M.
     single = solvers.solve_lcp(jnp.array([[1 / 2 + 0.25 / 0.2]]), jnp.array([-9.81]))
     np.testing.assert_allclose(single.force, [5.605714], atol=1e-6)
-    # A disc in a slot: no solution if and only if d₁ + d₂ < 0.
+    # A disc in a slot has no solution if and only if d₁ + d₂ < 0.
     slot = jnp.array([[2.0, -2.0], [-2.0, 2.0]])
     codes = [int(solvers.solve_lcp(slot, jnp.array([1.0, second])).code) for second in (-1.5, -0.5)]
     assert codes == [solvers.Code.INFEASIBLE, solvers.Code.SOLVED]
-    # A block on its four corners: forces are not unique, what they do together is.
+    # For a block on its four corners the forces are not unique, but their resultant is.
     normals = jnp.array([[1.0, x, y] for x, y in itertools.product((-0.2, 0.2), (-0.1, 0.1))]).T
     inertia, free = jnp.diag(jnp.array([3.0, 0.1, 0.2])), jnp.array([-9.81, 2.0, 1.0])
     matrix, d = normals.T @ jnp.linalg.solve(inertia, normals), normals.T @ free
@@ -650,7 +661,7 @@ TABLE = {
     "euler": joints.SphericalEuler("zyx"),
     "reversed": joints.Reversed(joints.RackAndPinion(0.4)),
 }
-#: Those that table 8.1 has.
+#: The joints of table 8.1.
 CLOSING = "revolute", "prismatic", "cylindrical", "spherical", "fixed"
 
 
@@ -658,10 +669,10 @@ CLOSING = "revolute", "prismatic", "cylindrical", "spherical", "fixed"
     "name", [pytest.param(x, marks=() if x in ("planar", "revolute") else SLOW) for x in TABLE]
 )
 def test_15_joint_kinematics(name):
-    """Tables 4.1, 4.2 and 8.1, (3.33), (3.40): `v_J = S α` is the rate of the placement, and `S α̇ + c_J` that of v_J.
+    """Tables 4.1, 4.2 and 8.1, (3.33), (3.40): `v_J = S α` is the rate of the placement, and `S α̇ + c_J` the rate of v_J.
 
-    α is not q̇: that of a planar joint is turned into the predecessor (example 4.5). And what table 8.1 calls δ is to first
-    order the part of a displacement that the joint forbids.
+    α is not q̇: that of a planar joint is in the predecessor's frame (example 4.5). The δ of table 8.1 is, to first
+    order, the part of a displacement that the joint forbids.
     """
     joint = TABLE[name]
     v, a = some(17, 2, joint.nv)
@@ -698,7 +709,7 @@ def test_15_joint_kinematics(name):
 
 
 def test_15_symbolic_simplification():
-    """Table 10.3: `τ = (v × I v) · s`: 29 operations as written, 5 when I = diag(1.5, 1.6, 1.7) and s = e₃ are known."""
+    """Table 10.3: `τ = (v × I v) · s` takes 29 operations, and 5 when I = diag(1.5, 1.6, 1.7) and s = e₃ are known."""
     inertia, s = np.diag([1.5, 1.6, 1.7]), np.array([0.0, 0.0, 1.0])
 
     def tau(known, v):

@@ -1,7 +1,7 @@
-"""Numbers and worked examples that Featherstone's book prints (*Rigid Body Dynamics Algorithms*, 2008), by section.
+"""Printed numbers and worked examples of Featherstone's *Rigid Body Dynamics Algorithms* (2008), by section.
 
-Where a number is not printed to full precision, the further digits come from a separate computation in NumPy. What
-`test_acceptance.py` has is not here.
+A separate NumPy computation supplies further digits of numbers that are printed with low precision. The examples of
+`test_acceptance.py` are not repeated.
 """
 
 from functools import partial
@@ -22,21 +22,22 @@ from rbd_jax.spatial import planar
 
 @pytest.mark.parametrize("links, expected", [(4, 1074.4), (6, 5685.1), (10, 43523.4)])
 def test_worst_condition_is_about_four_times_the_fourth_power(links, expected):
-    """The straight arm's; the book gives `4 N⁴`: 5184 for six links, 40 000 for ten."""
+    """Condition number of the straight arm. The book gives `4 N⁴`: 5184 for six links, 40 000 for ten."""
     condition = np.linalg.cond(rbd.mass_matrix(zigzag_arm(links), np.zeros(links)))
     np.testing.assert_allclose(condition, expected, rtol=0, atol=0.06)
     assert 1 < condition / (4 * links**4) < 1.1
 
 
-# §10.1: round-off far from the origin.
+# §10.1: round-off error far from the origin.
 
 
 @jax.jit
 @jax.vmap
 def accelerate(center):
-    """The example's body: at `v_C = [1, 0, 0]` under `f_C = [1, -1, 1]`, its centre at `center`, seen from O.
+    """Solves the example in coordinates of O: `v_C = [1, 0, 0]`, `f_C = [1, -1, 1]`, body centered at `center`.
 
-    `a = I⁻¹ (f - v ×* I v)`, and the matrix and the right-hand side of that; and the acceleration of the centre.
+    Returns `a = I⁻¹ (f - v ×* I v)`, the matrix and the right-hand side of this equation, and the acceleration of the
+    center.
     """
     cast = partial(jnp.asarray, dtype=center.dtype)
     frame = planar.Transform.from_angle(cast(0.0), center)
@@ -48,20 +49,20 @@ def accelerate(center):
 
 
 def test_planar_body_far_from_the_origin():
-    """The book's numbers for the centre (100, 10)."""
+    """The book's numbers for the center (100, 10)."""
     x, y = 100.0, 10.0
     exact = np.array([1, y - 1, 1 - x])
     a, matrix, right, _ = (value[0] for value in jax.device_get(accelerate(np.array([[x, y]]))))
     np.testing.assert_array_equal(matrix, [[10101, -10, 100], [-10, 1, 0], [100, 0, 1]])
     np.testing.assert_array_equal(right, [111, -1, 1])
-    # Printed: a condition of 1.02e8, and solved in double precision an error of the order of 1e-12.
+    # Printed: a condition number of 1.02e8, and an error of the order of 1e-12 in double precision.
     np.testing.assert_allclose(np.linalg.cond(matrix), 1.0205e8, rtol=1e-3)
     np.testing.assert_allclose(a, exact, rtol=0, atol=1e-10)
     assert np.linalg.norm(a - exact) / np.linalg.norm(exact) < 1e-11
 
 
 def round_off(distances, dtype):
-    """The error of the acceleration of the centre at each distance, as a mean over directions to it."""
+    """Returns the error of the center's acceleration at each distance, averaged over directions."""
     angles = np.linspace(0.1, 6.2, 12)
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     centers = (np.array(distances)[:, None, None] * directions).reshape(-1, 2)
@@ -74,31 +75,32 @@ def test_round_off_grows_with_the_square_of_the_distance(dtype):
     """Fig. 10.1: "in proportion to |c|² for |c| > 1, and constant below"."""
     unit = np.finfo(dtype).eps
     near, here, far, further = round_off((0.01, 1.0, 10.0, 100.0), dtype)
-    # The sizes to within a factor of ten, which the algorithm of the solver and the directions may cost.
+    # The tolerance is a factor of ten, because errors depend on the linear solver and the directions.
     assert near < 5 * unit and here < 10 * unit
     assert 1 < far / (unit * 10**2) * 10 and far < unit * 10**2 * 10
     assert further < unit * 100**2 * 10
     assert 10 < further / far < 1000
 
 
-# §6.5 and §4.1.4: sets on the tree.
+# §6.5 and §4.1.4: sets of a tree.
 
 
 def from_book(parents):
-    """A tree from the book's parent array, which counts bodies from 1 and the root as 0."""
+    """Returns a tree from the book's parent array, which numbers bodies from 1 and the root as 0."""
     return rbd.Tree([parent - 1 for parent in parents])
 
 
 def test_expanded_parent_array():
-    """Table 6.4: λ = (0, 1, 1, 2, 2, 3) and a joint 2 with three degrees of freedom give λ' = (0, 1, 2, 3, 1, 4, 4, 5)."""
+    """Table 6.4: λ = (0, 1, 1, 2, 2, 3), where joint 2 has three degrees of freedom, gives λ' = (0, 1, 2, 3, 1, 4, 4, 5)."""
     expanded = from_book((0, 1, 1, 2, 2, 3)).expanded([1, 3, 1, 1, 1, 1])
     assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)
 
 
 def test_sets_of_a_tree():
-    """§4.1.4: κ, the joints on the way to the root; ν, the bodies of the subtree; μ, the children.
+    """§4.1.4: κ are the joints on the path to the root, ν the bodies of the subtree, and μ the children.
 
-    The figure's parents of bodies 6 and 7, of which nothing is said but that joint 4 carries them, are chosen.
+    The figure does not show the parents of bodies 6 and 7, only that joint 4 carries them. The parents here are an
+    arbitrary choice.
     """
     tree = from_book((0, 1, 1, 0, 3, 4, 6, 4))
     path = lambda body: set(np.flatnonzero(tree.supports[body - 1]) + 1)
@@ -112,11 +114,11 @@ def test_sets_of_a_tree():
     assert {(i, j) for i in bodies for j in path(i)} == {(i, j) for j in bodies for i in subtree(j)}
 
 
-# §2.16 and §7.1: how many numbers an inertia has.
+# §2.16 and §7.1: the number of parameters of an inertia.
 
 
 def test_numbers_of_an_inertia():
-    """Ten for a rigid body, four in the plane; 21 for an articulated body."""
+    """A rigid body has ten parameters, four in the plane; an articulated body has 21."""
     body = rbd.Inertia.sphere(2.0, 0.3)
     assert body.parameters.shape == (10,)
     flat = planar.Inertia.from_mass_com(1.0, np.zeros(2), 1.0)
@@ -156,7 +158,7 @@ def test_rack_and_pinion():
 
 
 def test_euler_angles():
-    """Yaw, pitch and roll: eqs. 4.7 to 4.9."""
+    """Yaw, pitch and roll, eqs. (4.7) to (4.9)."""
     q, w = np.array([0.4, -0.7, 1.1]), np.array([0.9, -0.3, 1.4])
     (s2, c2), (s3, c3) = ((np.sin(x), np.cos(x)) for x in q[1:])
     joint = joints.SphericalEuler("zyx")
@@ -179,7 +181,7 @@ def test_euler_angles():
 
 
 def rate_of(joint, q, v):
-    """`q̇` of one joint by its velocity."""
+    """Returns `q̇` of one joint for a velocity."""
     return jax.jit(lambda q, v: jax.jvp(lambda t: joint.integrate(q, t * v), (0.0,), (1.0,))[1])(q, v)
 
 
@@ -195,7 +197,7 @@ def test_configuration_rate_of_a_quaternion():
 
 
 def test_configuration_rate_of_a_planar_joint():
-    """Example 4.5, corrected: `[[1, 0, 0], [0, c, -s], [0, s, c]] α`; printed with terms in q that are not there."""
+    """Example 4.5, corrected: `[[1, 0, 0], [0, c, -s], [0, s, c]] α`. The printed matrix has extra terms in q."""
     q, alpha = np.array([0.7, 0.4, -1.2]), np.array([0.9, 0.3, -0.5])
     c, s = np.cos(0.7), np.sin(0.7)
     expected = np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ alpha
@@ -206,7 +208,7 @@ def test_configuration_rate_of_a_planar_joint():
 
 
 def test_acceleration_of_a_body_that_turns_steadily():
-    """The spatial acceleration of a body in steady rotation about a fixed axis is zero, wherever it is seen from."""
+    """The spatial acceleration of a body in steady rotation about a fixed axis is zero in every frame."""
     model = zigzag_arm(1)
     a = rbd.body_accelerations(model, np.array([0.4]), np.array([2.0]), np.zeros(1))
     np.testing.assert_allclose(a, np.zeros((1, 6)), atol=1e-15)

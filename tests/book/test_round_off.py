@@ -1,4 +1,4 @@
-"""What the book says of round-off and sensitivity (§10.1, §10.2), held against the experiments of `scripts/round_off.py`."""
+"""Claims of the book about round-off and sensitivity (§10.1, §10.2), checked with `scripts/round_off.py`."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ def round_off():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_far_body(round_off, dtype):
-    """Fig. 10.2: the error does not change within the radius of gyration, and grows with the square of the distance beyond."""
+    """Fig. 10.2: the error is constant within the radius of gyration, and grows with the square of the distance beyond."""
     epsilon = float(np.finfo(dtype).eps)
     near = [round_off.far_body_error(d, dtype) for d in (0.01, 0.1, 0.5)]
     assert max(near) < 3 * min(near) and max(near) < 3 * epsilon
@@ -36,14 +36,17 @@ def test_far_body(round_off, dtype):
 
 
 def test_far_body_of_the_book(round_off):
-    """At c = (100, 10) "about one part in 10^12" is lost in double precision: four digits of sixteen."""
+    """At c = (100, 10) double precision has an error of "about one part in 10^12": four of sixteen digits."""
     error = round_off.far_body_error(100.5, np.float64)
     assert 1e-13 < error < 1e-11
 
 
 @pytest.mark.slow
 def test_an_arm_does_not_care_where_it_stands(round_off):
-    """The common frame has its origin at the root of the tree: a kilometre away nothing is lost. About the world's all is."""
+    """The common frame has its origin at the root of the tree, so that an arm one kilometer away has the same accuracy.
+
+    In coordinates about the world's origin all digits cancel.
+    """
     near, far = round_off.far_arm_errors(0.0, samples=4), round_off.far_arm_errors(1000.0, samples=4)
     print(near, far)
     for name in ("forward dynamics", "mass matrix"):
@@ -53,7 +56,9 @@ def test_an_arm_does_not_care_where_it_stands(round_off):
 
 @pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_articulated_bodies_are_more_accurate(round_off, dtype):
-    """The articulated-body algorithm keeps more digits than the mass matrix factored, and errors grow as the condition number."""
+    """The articulated-body algorithm is more accurate than a factored mass matrix, and errors grow with the condition
+    number.
+    """
     epsilon = float(np.finfo(dtype).eps)
     errors = [round_off.chain_errors(n, dtype, samples=16) for n in (8, 32)]
     print(dtype.__name__, errors)
@@ -65,7 +70,7 @@ def test_articulated_bodies_are_more_accurate(round_off, dtype):
 
 
 def test_condition_numbers(round_off):
-    """Printed 725 for six links at ±75°, and about 4 n⁴ at worst: 5184 and 40000 (the straight arm is within 10 %)."""
+    """Printed: 725 for six links at ±75°, and about 4 n⁴ at worst, 5184 and 40000; the straight arm is within 10 %."""
     zigzag = np.deg2rad(75.0) * np.array([0, -1, 1, -1, 1, -1])
     assert round(round_off.condition_number(round_off.exact_mass_matrix(zigzag))) == 725
     for links, printed in ((6, 5184), (10, 40000)):

@@ -1,4 +1,4 @@
-"""Functions of each row of arrays, and loops after a kernel."""
+"""`each`, which maps a function over rows, and gradients of long loops in kernels."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ ROWS = np.random.default_rng(0).normal(size=(16, 5, 3))
 
 
 def of_rows(x):
-    """A sum over rows, of which those with a negative first number count as zero. `scale` is used from outside."""
+    """Returns a sum over rows in which rows with a negative first number count as zero; `scale` comes from a closure."""
     scale = jnp.cumsum(x[0])
 
     def own(row):
@@ -51,7 +51,7 @@ def test_derivatives_of_each():
 
 
 def test_skipped_rows_have_derivative_zero():
-    """Not NaN, although the skipped branch divides by zero."""
+    """The gradient is not NaN, although the skipped branch divides by zero."""
     x = ROWS.copy()
     x[:, 1, 0] = 0.0
     gradient = jax.grad(lambda x: jnp.sum(of_rows(x)))
@@ -61,7 +61,7 @@ def test_skipped_rows_have_derivative_zero():
 
 
 def test_loops_after_a_kernel_are_kernels(monkeypatch):
-    """The gradient of a long loop: a loop that stores, and one that goes back."""
+    """The gradient of a long loop runs as kernels: a forward loop that stores, and a backward loop."""
 
     def end(x):
         turn = lambda x: jnp.sin(jnp.tile(x, 7)).reshape(7, -1).sum(0) / 7 + 0.9 * jnp.cos(x[::-1])

@@ -1,4 +1,4 @@
-"""What is infinite or NaN in a sample, in each number of it, makes the same results so in every form as `vmap` does."""
+"""Infinite or NaN inputs give non-finite results at the same positions in every form as under `vmap`."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from support import by_xla
 import rbd_jax as rbd
 
 
-#: Functions of a model, and how many configurations and vectors of its degrees of freedom they take.
+#: Functions of a model, and how many configurations and tangent vectors each takes.
 FUNCTIONS = {
     "forward dynamics": (rbd.forward_dynamics, 1, 2),
     "inverse dynamics": (rbd.inverse_dynamics, 1, 2),
@@ -52,7 +52,7 @@ MODELS = {
 
 
 def with_bad_numbers(given):
-    """Samples as they are, and with NaN, ∞ and -∞ in the place of each of their numbers."""
+    """Returns the sample unchanged, and copies with NaN, ∞ and -∞ in place of each number."""
     places = [(number, place) for number, x in enumerate(given) for place in range(x.size)]
     batch = [np.tile(x, (3 * len(places) + 1, 1)) for x in given]
     for row, (number, place) in enumerate(places):
@@ -78,7 +78,7 @@ def check(name, robot, forms):
         }[form]()
         for found, wanted in zip(jax.tree.leaves(mapped(*batch)), expected, strict=True):
             finite, may_be = np.isfinite(found), np.isfinite(wanted)
-            # What is specialized is another algorithm, in which more may depend on a number.
+            # Specialized functions use another algorithm, in which more results may depend on an input.
             wrong = finite & ~may_be if form == "specialized" else finite != may_be
             assert not wrong.any(), (form, np.argwhere(wrong))
 
@@ -101,7 +101,7 @@ def test_every_function_of_every_model(name, robot):
 
 
 def test_round_by_round():
-    """What a loop carries, what it is given row by row, and what is the same in each round."""
+    """The loop has carried values, values per row, and values that are the same in every iteration."""
 
     def function(x, rows):
         def step(carry, row):
@@ -132,7 +132,7 @@ def ball_on_the_floor():
     "make", [ball_on_the_floor, lambda: rbd.attach(rbd.load("quadruped"), rbd.contact.Soft(most=4))]
 )
 def test_searches(make):
-    """Steps on the floor: the solver iterates for each sample by itself."""
+    """Steps on the floor, where the solver iterates for each sample separately."""
     model = make()
     steps = lambda q, v: (lambda path: (path.q, path.v))(
         rbd.rollout(model, rbd.State(q, v), dt=5e-3, steps=3)
@@ -155,7 +155,7 @@ def test_a_rollout_that_diverges():
 
 
 def test_overflow_may_be_hidden_by_a_known_zero():
-    """As documented: what is not finite although all inputs are."""
+    """As documented, a kernel may return a finite result where an intermediate value overflows."""
     function = lambda x: x[0] + 0.0 * jnp.exp(x[1])
     x = np.tile(np.array([1.0, 1e4]), (8, 1))
     assert np.isnan(jax.vmap(function)(x)).all()

@@ -1,4 +1,4 @@
-"""Public functions under `jax.vmap`: one operation with the rules of a mapped function, and its results."""
+"""Public functions under `jax.vmap` are one operation, with the transformation rules and results of a mapped function."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def end(q, v):
 
 
 def mapped(function, *given):
-    """How many mapped functions are in a program."""
+    """Returns how many mapped functions a program has."""
     return str(jax.make_jaxpr(function)(*given)).count("= mapped[")
 
 
@@ -58,7 +58,7 @@ def test_rollouts_and_steps_are_mapped():
 
 
 def test_what_is_shared_is_not_copied():
-    """Traced arrays that have no batch axis, of arguments and of closures, are shared, at any axis of the rest."""
+    """Traced arrays without a batch axis, from arguments or closures, are shared, for any batch axis of the others."""
 
     def all_of(model, gain, q, v):
         drive = lambda t, state: -gain * state.v
@@ -85,7 +85,7 @@ def test_batches_of_batches():
 
 
 def test_what_stays_xlas():
-    """Small batches, what `jax.jit` has traced already, single samples, and what does something besides."""
+    """XLA still runs small batches, functions already traced by `jax.jit`, single samples and functions with side effects."""
     assert mapped(jax.vmap(force), Q[:9], V[:9], TAU[:9]) == 0
     assert mapped(jax.vmap(jax.jit(force)), Q, V, TAU) == 0
     assert mapped(force, Q[0], V[0], TAU[0]) == 0

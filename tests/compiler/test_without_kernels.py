@@ -1,4 +1,4 @@
-"""Whatever keeps kernels from being made, functions are mapped all the same, and it is told once."""
+"""If kernels cannot be compiled, functions are still mapped, and the library warns once."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ from rbd_jax.compiler import compat, faults
 X = np.random.default_rng(0).normal(size=(16, 4))
 
 
-#: Makes functions that no other test has compiled.
+#: A random factor, so that no other test has compiled the functions of this file.
 FACTOR = np.random.default_rng().uniform(1, 2)
 
 
@@ -28,7 +28,7 @@ def function(x):
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch):
-    """As in a process that begins."""
+    """Resets the warnings and checks, as in a new process."""
     monkeypatch.setattr(faults, "_told", set())
     faults._checked.cache_clear()
     yield
@@ -36,7 +36,7 @@ def nothing_told(monkeypatch):
 
 
 def told(run):
-    """What a function returns, and what it warned of."""
+    """Returns the result of a function and the warnings that it issued."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = run()
@@ -70,13 +70,13 @@ def wrong_numbers(monkeypatch):
 
 
 FAULTS = {
-    # The small kernel may have been compiled before.
+    # An earlier test may already have compiled the small kernel.
     "its compiler is broken": (
         broken,
-        "(a small one|a kernel) could not be made.*RuntimeError: LLVM is out of order",
+        "(a small test kernel|a kernel) could not be compiled.*RuntimeError: LLVM is out of order",
     ),
     "another version": (another_version, r"not tested with llvmlite 99.1.0 \(tested: 0.45 to 0.50\)"),
-    "wrong numbers": (wrong_numbers, "a small one computes wrong numbers"),
+    "wrong numbers": (wrong_numbers, "a small test kernel computes wrong numbers"),
 }
 
 
@@ -127,7 +127,7 @@ def test_ranges_of_versions(version, is_tested):
 
 
 def test_without_the_compiler_the_library_is_right():
-    """Where the package is gone: in a process of its own, since what is imported stays."""
+    """The compiler package is missing. The test uses a separate process, because imported modules stay imported."""
     program = """
         import sys, warnings
         sys.modules["rbd_jax.compiler"] = None

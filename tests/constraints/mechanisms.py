@@ -1,4 +1,4 @@
-"""Mechanisms with loops, small ones, and how the tests compile."""
+"""Small mechanisms with loops for the tests of constraints."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +24,10 @@ def placement(rng):
 
 
 def four_bar(loop="hinge"):
-    """Two cranks and a coupler of length 1 in a rhombus, `q = (θ, -θ, θ)`; redundant with a whole revolute loop joint."""
+    """Returns a planar rhombus of a crank, coupler and follower of length 1, `q = (θ, -θ, θ)`.
+
+    `loop="revolute"` closes it with a redundant revolute loop joint.
+    """
     loops = {
         "hinge": rc.HingeLoop("coupler", TIP, "follower", TIP),
         "revolute": rc.LoopJoint("coupler", TIP, "follower", TIP, joints.Revolute()),
@@ -38,7 +41,7 @@ def four_bar(loop="hinge"):
 
 
 def four_bars(count):
-    """Rods of 1 m and 1 kg: `count` rhombi side by side, hinged to the ground (the IFToMM benchmark A02)."""
+    """Returns `count` rhombi of rods of 1 m and 1 kg, side by side and hinged to the ground (IFToMM benchmark A02)."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="four-bars")
     for i in range(count + 1):
         builder.add_body(f"post {i}", "world", joints.Revolute(), at((float(i), 0.0, 0.0)), ROD)
@@ -53,7 +56,8 @@ def four_bars_state(count, angle, rate):
     return rbd.State(angle * share, rate * share)
 
 
-#: The book's example of figure 8.3: two pivots on the ground, a slider on the second link that carries the tip of the first.
+#: The book's example of figure 8.3: two pivots on the ground, and a slider on the second link that carries the first
+#: link's tip.
 L1, L2 = 0.7, 1.3
 
 
@@ -71,13 +75,13 @@ def slider_loop():
 
 
 def slider_closure(y):
-    """The loop-closure function of that example (book eq. 8.56)."""
+    """The loop-closure function of figure 8.3 (book eq. 8.56)."""
     x, z = L2 * jnp.cos(y[0]) - L1, L2 * jnp.sin(y[0])
     return jnp.stack([y[0], jnp.arctan2(z, x), jnp.sqrt(x**2 + z**2), y[1]])
 
 
 def tree():
-    """Three kinds of joint in a branched tree, to be taken apart into free bodies."""
+    """Returns a branched tree with several joint types, for conversion to maximal coordinates."""
     rng = np.random.default_rng(2)
     builder = rbd.ModelBuilder(name="tree")
     builder.add_body("trunk", "world", joints.Spherical(), placement(rng), inertia(rng))
@@ -88,7 +92,9 @@ def tree():
 
 
 def loose(seed=3, mimicking=True):
-    """Two free bodies with an arm, a ball and a driven joint between them: enough to break any constraint."""
+    """Returns two free bodies with an arm, a ball and a driven joint between them, whose motion can violate any
+    constraint.
+    """
     rng = np.random.default_rng(seed)
     builder = rbd.ModelBuilder(name="loose")
     builder.add_body("base", "world", joints.Free(), placement(rng), inertia(rng))
@@ -104,7 +110,7 @@ def loose(seed=3, mimicking=True):
 
 
 def bricard():
-    """Five rods and six hinges in a closed chain (IFToMM A04), the last hinge as a loop joint."""
+    """Returns a closed chain of five rods and six hinges, the last hinge as a loop joint (IFToMM A04)."""
     points = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
     axes = np.eye(3)[[1, 2, 0, 1, 2, 0]]
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="Bricard")

@@ -1,4 +1,4 @@
-"""Benchmark mechanisms of which accurate solutions are published, or follow from one equation: the numbers come out."""
+"""Benchmark mechanisms with published accurate solutions, or with solutions from one scalar equation."""
 
 import diffrax
 import jax
@@ -14,14 +14,15 @@ from rbd_jax import constraints as rc, forces, joints
 RIGHT, UP = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
 
 
-# Andrews' squeezing mechanism (IFToMM A03; "andrews" of the Test Set for IVP Solvers). Seven bodies in a plane; lengths by the
-# names that the test set has for them.
+# Andrews' squeezing mechanism (IFToMM A03; "andrews" of the Test Set for IVP Solvers). Seven bodies in a plane. Lengths
+# have the names of the test set.
 D, DA, E, EA, RR, RA = 0.028, 0.0115, 0.02, 0.01421, 0.007, 0.00092
 SS, SA, SB, SC, SD = 0.035, 0.01874, 0.01043, 0.018, 0.02
 TA, TB, U, UA, UB, ZF, ZT, FA = 0.02308, 0.00916, 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
 A, B, C = (np.array([*point, 0.0]) for point in ((-0.06934, -0.00227), (-0.03635, 0.03273), (0.014, 0.072)))
 
-#: Of each body: what carries it, where, mass, moment of inertia, centre of mass. By the names of their angles, in order.
+#: Each body's parent, position, mass, moment of inertia and center of mass. Keys are the test set's names of the
+#: angles, in order.
 SQUEEZER = {
     "beta": ("world", 0 * RIGHT, 0.04325, 2.194e-6, RA * RIGHT),
     "Theta": ("beta", RR * RIGHT, 0.00365, 4.410e-7, -DA * RIGHT),
@@ -34,7 +35,10 @@ SQUEEZER = {
 
 
 def squeezer():
-    """Its constraints are the negatives of the published ones: `M a = f - Gᵀ λ` is published, here it is `+ Gᵀ λ`."""
+    """Returns the mechanism. Its constraints are the negatives of the published ones.
+
+    The published equation is `M a = f - Gᵀ λ`; the library has `+ Gᵀ λ`.
+    """
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name="squeezer")
     for name in ("beta", "Theta", "gamma", "delta", "Phi", "eps", "Omega"):
         parent, place, mass, moment, center = SQUEEZER[name]
@@ -48,7 +52,7 @@ def squeezer():
 SPRING = forces.SpringDamper(("world", "gamma"), (C, SD * RIGHT - SC * UP), 0.07785, 4530.0)
 START = (-0.0617138900142764496, 0.0, 0.455279819163070380, 0.222668390165885885)
 START = (*START, 0.487364979543842550, -0.222668390165885885, 1.23054744454982120)
-#: After 0.03 s, to the digits that PSIDE has at a tolerance of 1e-14: angles, rates, accelerations, multipliers.
+#: Angles, rates, accelerations and multipliers after 0.03 s, with the digits of PSIDE at a tolerance of 1e-14.
 ANGLES = (15.81077119629904, -15.75637105984298, 0.04082224013073101, -0.5347301163226948)
 ANGLES = (*ANGLES, 0.5244099658805304, 0.5347301163226948, 1.048080741042263)
 RATES = (1139.920302151208, -1424.379294994111, 11.03291221937134, 19.29337464421385)
@@ -81,7 +85,7 @@ def test_squeezer():
 
     first, path, last, residual = run(q)
     assert path.code == rbd.Result.SUCCESS
-    # Rows of Connect: x, y and z of each loop; z is zero whatever happens, and its multiplier too.
+    # Rows of Connect are x, y and z of each loop. The z row is always zero, and so is its multiplier.
     plane = np.array([0, 1, 3, 4, 6, 7])
     assert first.rank == last.rank == 6
     np.testing.assert_allclose(last.multipliers[2::3], 0, atol=1e-12)
@@ -92,7 +96,7 @@ def test_squeezer():
         first.multipliers[plane], [98.566870396241, -6.122688344256, 0, 0, 0, 0], rtol=1e-12, atol=1e-11
     )
     np.testing.assert_allclose(path.final.q[order], ANGLES, rtol=3e-9)
-    # The published solution solves the constraints themselves for multipliers, which loses digits with each derivative.
+    # The published solution solves position constraints for the multipliers, which loses digits with each derivative.
     np.testing.assert_allclose(path.final.v[order], RATES, rtol=1e-7)
     np.testing.assert_allclose(last.acceleration[order], ACCELERATIONS, rtol=3e-6)
     np.testing.assert_allclose(last.multipliers[plane], MULTIPLIERS, rtol=3e-6)
@@ -100,7 +104,7 @@ def test_squeezer():
 
 
 def rolled(model, state, dt, steps, save_every, forces=(), scheme=None):
-    """The trajectory; along it the residual, the energy, the momentum and the velocities of bodies about the world's origin."""
+    """Returns a trajectory with its constraint residual, energy, momentum and body twists about the world's origin."""
 
     @jax.jit
     def run(state):
@@ -122,7 +126,8 @@ def rolled(model, state, dt, steps, save_every, forces=(), scheme=None):
     return run(state)
 
 
-# The stiff flyball governor (IFToMM A05): rods and a slider on a spinning shaft, held together by stiff springs and dampers.
+# The stiff flyball governor (IFToMM A05): rods and a slider on a spinning shaft, connected by stiff springs and
+# dampers.
 OFFSET, TILT, SPIN = 0.05, np.pi / 6, 2 * np.pi
 
 
@@ -151,7 +156,7 @@ TURNING = np.array([0.0, 0.5, TILT, TILT]), np.array([SPIN, 0.0, 0.0, 0.0])
 
 @pytest.mark.slow
 def test_flyball_governor():
-    """The slider's height, and the angular momentum about the shaft."""
+    """The height of the slider and the angular momentum about the shaft match the reference."""
     path, _, _, momentum, _ = rolled(governor(), rbd.State(*TURNING), 1e-4, 5000, 500, (SPRINGS,))
     q = np.asarray(path.q)
     np.testing.assert_allclose(q[[2, 5, 10], 1], [0.523836476, 0.622092722, 0.743249425], atol=1e-9)
@@ -161,7 +166,7 @@ def test_flyball_governor():
 
 @pytest.mark.slow
 def test_flyball_governor_of_free_bodies():
-    """Twenty constraints instead of a tree, and the same height after a tenth of a second."""
+    """Free bodies with twenty constraints reach the same height after 0.1 s as the tree."""
     model = governor()
     free = rbd.maximal_coordinates(model)
     state = rbd.State(*jax.jit(rbd.to_maximal)(model, free, *TURNING))
@@ -171,8 +176,8 @@ def test_flyball_governor_of_free_bodies():
     assert residual.shape[1] == 20 and np.abs(residual).max() < 1e-7
 
 
-# The spatial slider-crank of the same collection: a crank about x, a slider along x, and between them a rod with a ball joint at
-# the crank and, at the slider, a universal joint whose axes are the slider's way and, in the rod, one across the rod.
+# The spatial slider-crank of the same collection: a crank about x, a slider along x, and a rod between them. The rod
+# has a ball joint at the crank and a universal joint at the slider, with axes along the slide and across the rod.
 CRANK, ROD, PIVOT = 0.08, 0.3, np.array([0.0, 0.1, 0.12])
 
 
@@ -198,7 +203,7 @@ def slider_crank():
 
 
 def slider_crank_energies(angle):
-    """Kinetic energy for a rate of one, and potential energy, from plane geometry."""
+    """Returns the kinetic energy at unit rate and the potential energy, from plane geometry."""
     (_, y, z), (_, y_rate, z_rate) = crank_tip(angle), crank_tip(angle + np.pi / 2) - PIVOT
     reach = np.sqrt(ROD**2 - y**2 - z**2)
     slide = -(y * y_rate + z * z_rate) / reach
@@ -212,7 +217,7 @@ def slider_crank_energies(angle):
 
 @pytest.mark.slow
 def test_spatial_slider_crank():
-    """The published rates at the start; and the time of each angle, by quadrature of the equation of energy."""
+    """Initial rates match the published ones, and times match a quadrature of the energy equation."""
     model, q = slider_crank()
     jacobian = np.asarray(jax.jit(rbd.constraint_jacobian)(model, q))
     v = np.linalg.solve(np.vstack([np.eye(4)[:1], jacobian]), [6.0, 0.0, 0.0, 0.0])
@@ -235,6 +240,6 @@ def test_spatial_slider_crank():
         return (last - first) / 2 * np.sum(weights * np.sqrt(inertia / (total - height)))
 
     angles = np.asarray(path.q[:, 0])
-    assert angles[-1] > 2 * np.pi  # more than a turn
+    assert angles[-1] > 2 * np.pi  # more than one revolution
     durations = [duration(first, last) for first, last in zip(angles, angles[1:])]
     np.testing.assert_allclose(durations, 0.05, atol=1e-9)

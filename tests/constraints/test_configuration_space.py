@@ -1,9 +1,11 @@
-"""What the configuration space of free bodies does to their constraints: the study of Müller & Terze (2013).
+"""Effect of the configuration space of free bodies on their constraints, after Müller & Terze (2013).
 
-On SE(3) (`Free`: velocity in the body's axes) a body is moved by screws; on SO(3) × R³ (`Free3D`: the hybrid velocity) its
-rotation and its position move each by itself. The experiments are the paper's four, with frames at the centres of the boxes. The
-paper shows curves and hardly a number; the figures here are from an independent program. So are the masses of the second and
-third experiment and all data of the fourth, which it does not give.
+On SE(3) (`Free`: velocity in body axes) a step moves a body along a screw. On SO(3) × R³ (`Free3D`: hybrid velocity) a
+step moves rotation and position independently. The paper's four experiments are repeated, with frames at the centers of
+the boxes.
+
+The paper shows curves and few numbers. The reference values here come from an independent program, and so do the masses
+of the second and third experiment and all data of the fourth.
 """
 
 import jax
@@ -17,14 +19,14 @@ from rbd_jax.lie import SE3, quaternion
 
 
 SPATIAL, PRODUCT = joints.Free, joints.Free3D
-#: For the two boxes of a mechanism; the last attaches the first box, which is tied to the ground, on SE(3), the other not.
+#: Joints of a mechanism's two boxes. "tailored" uses SE(3) only for the first box, which is connected to the ground.
 CHOICES = {"SE3": (SPATIAL, SPATIAL), "SO3xR3": (PRODUCT, PRODUCT), "tailored": (SPATIAL, PRODUCT)}
 SIDES, MASS = (0.2, 0.1, 0.05), 2.7
 HALF = np.array([0.1, 0.0, 0.0])
 
 
 class Bench:
-    """Mechanisms of bodies without joints, side by side in one model: one compilation serves them all."""
+    """Collects mechanisms of free bodies in one model, so that one compilation serves all of them."""
 
     def __init__(self, gravity=0.0):
         self.builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="bench")
@@ -32,7 +34,7 @@ class Bench:
         self.attached_to_world, self.q, self.v = {}, [], []
 
     def add(self, name, free, inertia, pose, twist):
-        """A body placed by `pose` that moves at `twist`, angular before linear, both in the body's axes."""
+        """Adds a body at `pose` with velocity `twist`, angular before linear, both in body axes."""
         self.builder.add_body(name, "world", free(), inertia=inertia)
         self.attached_to_world[name] = len(self.attached_to_world), free, inertia
         self.q.append(np.concatenate([pose.position, quaternion.from_matrix(pose.rotation)]))
@@ -48,7 +50,7 @@ class Bench:
         return model, rbd.State(*jax.device_put((np.concatenate(self.q), np.concatenate(self.v))))
 
     def motion(self, path, name):
-        """Position, and velocities as the joint has them: (times, 3) each; the linear before the angular."""
+        """Returns the position and the joint's linear and angular velocity, each of shape (times, 3)."""
         index, free, _ = self.attached_to_world[name]
         first, second = np.split(np.asarray(path.v)[:, 6 * index : 6 * index + 6], 2, axis=1)
         slide, turn = (second, first) if free is SPATIAL else (first, second)
@@ -65,7 +67,7 @@ class Bench:
 
 
 def top(bench, name, free, pivot=(-0.5, 0.0, 0.0)):
-    """§5.1: a box on a ball joint at the origin, which is `pivot` in the axes of the body's frame."""
+    """§5.1: adds a box on a ball joint at the origin; `pivot` is the joint's position in body axes."""
     pivot = np.array(pivot)
     turn = np.array([0.0, 20 * np.pi, 10 * np.pi])
     inertia = rbd.Inertia.box(21.6, (0.1, 0.2, 0.4), pivot + (0.5, 0.0, 0.0))
@@ -75,7 +77,7 @@ def top(bench, name, free, pivot=(-0.5, 0.0, 0.0)):
 
 
 def boxes(bench, name, choice, motion):
-    """Two boxes: each one's tilt about y, centre, angular velocity (own axes), velocity of the centre (the world's)."""
+    """Adds two boxes, each with a tilt about y, center, angular velocity (body axes) and center velocity (world axes)."""
     for which, free, (tilt, center, turn, slide) in zip((1, 2), CHOICES[choice], motion):
         pose = rbd.Transform.from_xyz_rpy(jnp.asarray(center), (0.0, tilt, 0.0))
         twist = np.concatenate([turn, np.asarray(pose.rotation).T @ slide])
@@ -84,7 +86,7 @@ def boxes(bench, name, choice, motion):
 
 
 def pendulum(bench, choice):
-    """§5.2: two boxes in a row, on the ground, in gravity."""
+    """§5.2: adds two boxes in a row, connected to the ground, with gravity."""
     first, second = np.array([10.0, 0.0, 0.0]), np.pi * np.array([10.0, 10.0, 20.0])
     knee = np.cross(first, 2 * HALF)
     boxes(
@@ -97,7 +99,7 @@ def pendulum(bench, choice):
 
 
 def pair(bench, choice):
-    """§5.3: the same boxes afloat; the first does not move along."""
+    """§5.3: adds the same boxes without ground; the center of the first box is at rest."""
     first, second = np.array([0.0, 0.0, -10.0]), np.array([1.0, -1.0, 2 * np.pi])
     knee = np.cross(first, HALF)
     boxes(
@@ -109,7 +111,7 @@ def pair(bench, choice):
 
 
 def linkage(bench, choice):
-    """§5.4: the same boxes as an equilateral triangle with the ground, swinging about it and spinning about themselves."""
+    """§5.4: adds the same boxes as an equilateral triangle on the ground, which swings about it while each box spins."""
     right, swing = np.array([0.2, 0.0, 0.0]), np.array([10.0, 0.0, 0.0])
     apex = np.array([0.1, 0.0, -0.1 * np.sqrt(3)])
     motion = []
@@ -124,7 +126,10 @@ def linkage(bench, choice):
 
 
 def simulate(bench, durations, scheme=None):
-    """For each time step a trajectory over its duration, and how far each ball joint, by its bodies, is open."""
+    """Returns, per time step, the trajectory and the opening of each ball joint.
+
+    `durations` maps time steps to simulated durations. Openings are keyed by the joint's bodies.
+    """
     model, state = bench.build()
     steps = max(round(duration / dt) for dt, duration in durations.items())
 
@@ -150,7 +155,7 @@ def widest(gaps, *bodies):
 
 @pytest.fixture(scope="module")
 def weightless():
-    """The experiments without gravity."""
+    """Returns the experiments without gravity, and their trajectories."""
     bench = Bench()
     top(bench, "SE3", SPATIAL)
     top(bench, "SO3xR3", PRODUCT)
@@ -176,7 +181,7 @@ def test_top_stays_on_its_pivot_on_se3_only(weightless):
 
 @pytest.mark.slow
 def test_product_group_depends_on_where_the_frame_is(weightless):
-    """With its frame at the pivot the position does not change at all, and SO(3) × R³ keeps the joint as well."""
+    """With the frame at the pivot the position is constant, and SO(3) × R³ satisfies the constraint as well."""
     _, runs = weightless
     assert max(widest(runs[dt][1], "world", "SO3xR3 at the pivot") for dt in (2e-3, 1e-3)) < 1e-12
 
@@ -192,14 +197,14 @@ def test_top_under_schemes_of_lower_order(scheme, printed):
     top(bench, "SE3", SPATIAL)
     top(bench, "SO3xR3", PRODUCT)
     _, gaps = simulate(bench, {1e-3: 1.0}, scheme)[1e-3]
-    # The explicit Euler scheme has by then trebled the energy, and with it what rounding does.
+    # By then the explicit Euler scheme has tripled the energy, and the rounding error with it.
     assert widest(gaps, "world", "SE3") < (5e-12 if isinstance(scheme, rbd.LieEuler) else 1e-12)
     np.testing.assert_allclose(widest(gaps, "world", "SO3xR3"), printed, rtol=1e-2)
 
 
 @pytest.mark.slow
 def test_pendulum():
-    """The tailored choice is as good as SE(3) at the ground, and all are of fourth order between the boxes."""
+    """The tailored choice equals SE(3) at the ground, and all choices are of fourth order between the boxes."""
     bench = Bench(9.81)
     for choice in CHOICES:
         pendulum(bench, choice)
@@ -226,7 +231,7 @@ def test_pendulum():
 
 @pytest.mark.slow
 def test_pair_afloat(weightless):
-    """Neither group is better where no body is tied to the ground."""
+    """Neither group is better for bodies that are not connected to the ground."""
     bench, runs = weightless
     for choice, printed in (("SE3", 5.08e-5), ("SO3xR3", 5.01e-5), ("tailored", None)):
         names = f"pair {choice} 1", f"pair {choice} 2"
@@ -269,7 +274,9 @@ def test_pendulum_in_small_steps():
 
 @pytest.mark.slow
 def test_linkage():
-    """§5.4: here both boxes are on the ground, so tailoring brings nothing: what is attached to SO(3) × R³ leaves its pivot."""
+    """§5.4: both boxes are on the ground, so that the tailored choice has no advantage: the box on SO(3) × R³ leaves
+    its pivot.
+    """
     bench = Bench(9.81)
     for choice in CHOICES:
         linkage(bench, choice)
@@ -288,7 +295,7 @@ def test_linkage():
         assert np.abs(energy - energy[0]).max() < 3e-7
 
 
-#: On a body attached to the ground by one of these, the motions are a subgroup of SE(3); by the last they are not.
+#: Joints to the ground. For all but the last, the body's motions form a subgroup of SE(3).
 PAIRS = {
     "revolute": joints.Revolute(),
     "helical": joints.Helical(pitch=0.1),
@@ -298,13 +305,14 @@ PAIRS = {
     "spherical": joints.Spherical(),
     "universal": joints.Universal(),
 }
-#: Those that are tried on SO(3) × R³ too. It holds what asks for a linear subspace of the positions, whatever the rotation.
+#: Joints also tested on SO(3) × R³. It preserves constraints that require a linear subspace of positions for every
+#: rotation.
 ON_PRODUCT = ("revolute", "helical", "prismatic", "spherical")
 
 
 @pytest.mark.slow
 def test_every_lower_pair_to_the_ground_holds_on_se3():
-    """Twenty Euler steps of a tenth of a second. Where the twist is constant, the whole motion is the exact screw."""
+    """On SE(3) the constraints hold over twenty Euler steps of 0.1 s. With a constant twist the motion is the exact screw."""
     bench = Bench()
     starts = {}
     for group, free, names in (("SE3", SPATIAL, PAIRS), ("SO3xR3", PRODUCT, ON_PRODUCT)):
@@ -342,15 +350,15 @@ def test_every_lower_pair_to_the_ground_holds_on_se3():
         np.testing.assert_allclose(bench.motion(path, f"{name} SE3")[0][-1], exact.position, atol=1e-12)
 
 
-#: The body of §5.1: how it turns, from the pivot to its centre, and the way its carrier goes.
+#: The body of §5.1: its angular velocity, the vector from pivot to center, and the direction of its carrier's motion.
 TURN, ARM, WAY = np.array([0.0, 20 * np.pi, 10 * np.pi]), np.array([0.5, 0.0, 0.0]), np.array([0.6, 0.0, 0.8])
 
 
 def test_one_step_on_a_moving_carrier():
-    """§6 says that SE(3) is exact on the ground "or another slowly moving body". How slowly: an Euler step in closed form.
+    """§6 claims that SE(3) is exact on the ground "or another slowly moving body"; an Euler step quantifies "slowly".
 
-    The pivot moves at c. A screw from the velocities of now leaves it off by `(V(hω) - 1) h c`, in proportion to c. On SO(3) × R³
-    it is off by `(1 + hω× - exp(hω)) r`, whatever c is: of the same order in h, with `ω × r` in the place of c.
+    The pivot moves at velocity c. A screw step leaves it off by `(V(hω) - 1) h c`, in proportion to c. On SO(3) × R³
+    the error is `(1 + hω× - exp(hω)) r` for every c: of the same order in h, with `ω × r` in place of c.
     """
     h, speeds = 1e-3, np.array([0.0, 0.1, 1.0, 10.0, 100.0])
     angle, turned = np.linalg.norm(h * TURN), np.cross(np.eye(3), h * TURN)
@@ -383,11 +391,12 @@ def test_one_step_on_a_moving_carrier():
 
 @pytest.mark.slow
 def test_slow_carriers():
-    """§6 again, in motion: a box on a ball joint to a heavy ball that goes along at a constant speed.
+    """§6 in motion: a box on a ball joint to a heavy ball that moves at constant speed.
 
-    On SE(3) the joint opens in proportion to the speed of the carrier, to rounding on one at rest. On SO(3) × R³ it opens as it
-    does there, whatever the speed is, as mechanics has it. Both are of fourth order; they are equal where the carrier has a
-    150th of the speed of the box's centre about the pivot. Beyond that SE(3) is the worse choice.
+    On SE(3) the joint opens in proportion to the carrier's speed, and only by rounding for a carrier at rest. On SO(3)
+    × R³ it opens by the same amount at every speed, because mechanics is Galilei-invariant. Both are of fourth order.
+    They are equal where the carrier has a 150th of the speed of the box's center about the pivot; for faster carriers
+    SE(3) is worse.
     """
     benches = Bench(), Bench()
     for speed, bench in enumerate(benches):
@@ -417,7 +426,8 @@ def test_slow_carriers():
     )
     coarse, fine = gaps[0, :, :501].max(axis=1), gaps[1].max(axis=1)  # half a second of each
     assert coarse[0, 0] < 1e-11
-    # Per speed, and at any; from an independent program, in which the pivot moves as said.
+    # Opening per speed on SE(3), and at any speed on SO(3) × R³. Reference: an independent program with a prescribed
+    # pivot motion.
     np.testing.assert_allclose(coarse[1:, 0] / speeds[1:], 6.800986e-06 / 3.5, rtol=1e-4)
     np.testing.assert_allclose(coarse[:, 1], 4.560635e-07, rtol=1e-5)
     np.testing.assert_allclose(np.log2(coarse[1:] / fine[1:]), 4.0, atol=0.01)
@@ -426,7 +436,7 @@ def test_slow_carriers():
 
 
 def test_equations_of_motion_of_the_pendulum():
-    """Eqs. 3, 61 to 64, the hybrid form, where gravity is to be `m g`; the body-fixed form by the change of velocities."""
+    """Eqs. 3, 61 to 64 in hybrid form, with gravity as `m g`; the body-fixed form follows by a change of velocities."""
     bench = Bench(9.81)
     rng = np.random.default_rng(1)
     turns = rng.normal(size=(2, 3))

@@ -1,4 +1,4 @@
-"""Consistent states: projected, assembled, told from others; models with constraints edited; bad input refused."""
+"""Consistent states by projection and assembly, edits of models with constraints, and rejected input."""
 
 import functools
 import warnings
@@ -18,7 +18,10 @@ from rbd_jax.constraints.solving import factorize
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_projection_is_the_nearest_in_the_mass_metric(count):
-    """The result satisfies the constraints, what was consistent stays, and the velocity lost is across in the metric of M."""
+    """Projected states satisfy the constraints, and consistent states do not change.
+
+    The removed velocity is orthogonal to the constraints in the metric of M.
+    """
     model = four_bars(count)
     state = four_bars_state(count, np.array(1.1), np.array(0.7))
     rng, project = np.random.default_rng(0), jax.jit(rbd.project)
@@ -44,7 +47,7 @@ def test_projection_is_the_nearest_in_the_mass_metric(count):
 
 
 def crank(angle, length):
-    """A four-bar with a coupler of another length, assembled with its crank held."""
+    """Returns a four-bar with another coupler length, assembled with its crank held."""
     model = four_bar("revolute")
     frames = eqx.tree_at(
         lambda it: it.position, model.constraints[0].frames, jnp.array([[1.0, 0, 0], [1.0, 0, 0]])
@@ -63,19 +66,19 @@ STEP = 1e-6
 @jax.jit
 @jax.vmap
 def assembled(x):
-    """Of batches of angles and lengths."""
+    """Assembles a batch of angles and lengths."""
     return crank(x[0], x[1])
 
 
 @functools.cache
 def cranks():
-    """At an angle of 1.1 and a length of 1.2, and a step from there either way in both."""
+    """Returns assemblies at an angle of 1.1 and a length of 1.2, and at steps in both directions of each."""
     at, steps = np.array([[1.1, 1.2]]), STEP * np.eye(2)
     return jax.device_get(assembled(np.concatenate([at, at + steps, at - steps])))
 
 
 def test_assembly_follows_from_held_joints():
-    """From a rough guess."""
+    """Assembly starts from a rough initial guess and does not move the held joint."""
     q, closed = cranks()
     assert closed.all()
     angle, length = 1.1, 1.2
@@ -88,7 +91,7 @@ def test_assembly_follows_from_held_joints():
 
 @pytest.mark.slow
 def test_derivatives_of_assembly():
-    """They are those of the equations, by what is held and by the geometry."""
+    """Derivatives of an assembly by held joints and geometry are those of the equations."""
     q, _ = cranks()
     slope = jax.jit(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(np.array([1.1, 1.2]))
     np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * STEP)).T, atol=1e-8)
@@ -96,7 +99,7 @@ def test_derivatives_of_assembly():
 
 @pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
 def test_least_squares_in_a_loop_can_be_differentiated(derivative):
-    """What assembling, projecting and inverse dynamics rest on, in the body of a scan: of `1/(x s)` by x."""
+    """The pseudo-inverse of assembly, projection and inverse dynamics is differentiable in a scan: d/dx of `1/(x s)`."""
 
     def total(x):
         body = lambda carry, scale: (carry + pseudo_inverse(x * scale * np.ones((1, 1)))[0, 0], None)
@@ -112,7 +115,10 @@ def test_what_cannot_be_closed_says_so():
 
 @pytest.mark.slow
 def test_loops_that_contradict_each_other_are_told():
-    """A strut that does not fit: the state is refused, and no assembly closes. One that fits leaves nothing to move: no fault."""
+    """A strut that does not fit makes the state invalid, and assembly does not close.
+
+    A strut that fits leaves no mobility, which is not an error.
+    """
 
     def with_strut(length):
         return rbd.add_constraints(
@@ -131,13 +137,13 @@ def test_loops_that_contradict_each_other_are_told():
 
     found, dofs = run(np.array(2 * np.sin(0.55)))
     assert found.closed and dofs == 0
-    found, _ = run(np.array(2.5))  # longer than the crank and the ground together
+    found, _ = run(np.array(2.5))  # longer than crank plus ground
     assert not found.closed
     assert 0.4 < found.residual < 1 and np.isfinite(found.q).all()
 
 
 def test_baumgarte_brings_back():
-    """With `α = β = 1/T` a residual decays like `(1 + t/T) e^{-t/T}` (book eq. 8.22; Sueda eq. 1.82)."""
+    """With `α = β = 1/T` a residual decays as `(1 + t/T) e^{-t/T}` (book eq. 8.22; Sueda eq. 1.82)."""
     model, time = four_bar(), 0.05
     q = np.array([1.1, -1.1, 1.1]) + np.array([1e-6, 0.0, 0.0])
     state = rbd.State(q, np.zeros(3))
@@ -225,7 +231,7 @@ def test_more_bad_input():
     ids=lambda edits: ", ".join(edits),
 )
 def test_edits_carry_constraints(edits):
-    """The same residual after locking, fusing, joining and casting; and the drawing lists the constraints."""
+    """Locking, fusing, joining and casting preserve the residual, and `repr` lists the constraints."""
     model = arm_with_loops()
     assert "LoopJoint('post', 'c', Revolute), 5 rows" in repr(model)
     ball = np.array([0.7, -0.1, 0.5, 0.5])
@@ -276,7 +282,7 @@ def test_edits_that_constraints_forbid():
 
 @pytest.mark.parametrize("axis", [(0.0, 0.0, 1.0), (0.0, -1.0, 0.0)])
 def test_a_hinge_loop_across_another_plane_is_told(axis):
-    """Of a four-bar whose hinges turn about y: with the axis z its loop stays open, which mobility shows."""
+    """A four-bar with hinges about y and a loop axis z has two degrees of freedom: its loop is not closed."""
     tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
     builder = rbd.ModelBuilder(name="four-bar")
     for name, parent, placement in (
@@ -297,7 +303,7 @@ def test_a_hinge_loop_across_another_plane_is_told(axis):
 
 
 def test_held_velocities_stay():
-    """A joint with a prescribed speed keeps it; the others follow, and of all such motions the nearest is taken."""
+    """A held joint keeps its prescribed velocity, and the others take the nearest consistent velocities."""
     model = rbd.load("arm7")
     plane = rc.PointOnPlane("world", (0, 0, 0.3), (0.1, 0.2, 1.0), model.body_names[-1], (0, 0, 0.1))
     model = rbd.add_constraints(model, plane)
@@ -321,12 +327,12 @@ def test_held_velocities_stay():
     np.testing.assert_allclose(held[at], 210.0, rtol=1e-14)
     assert np.abs(free[at] - 210.0).max() > 0.1
     np.testing.assert_allclose(broken, 0, atol=1e-9)
-    # The change is across, in the metric of M, to all velocities that the constraints allow while the crank is at rest.
+    # In the metric of M the change is orthogonal to all velocities that the constraints allow with the crank at rest.
     _, singular, basis = np.linalg.svd(np.vstack([jacobian, np.eye(model.nv)[at]]))
     allowed = basis[np.sum(singular > 1e-9) :]
     assert len(allowed) == model.nv - 2
     np.testing.assert_allclose(allowed @ mass @ (held - v), 0, atol=1e-8)
-    np.testing.assert_allclose(slope @ v, held, rtol=1e-9)  # it is linear in v
+    np.testing.assert_allclose(slope @ v, held, rtol=1e-9)  # linear in v
 
 
 def test_wrong_states_are_refused(unchecked):

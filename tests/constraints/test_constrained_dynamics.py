@@ -1,4 +1,4 @@
-"""Dynamics under constraints: the equations hold, three methods agree, redundancy changes nothing, derivatives are right."""
+"""Constrained dynamics: the equations hold, methods agree, redundant rows have no effect, and derivatives are correct."""
 
 import functools
 
@@ -29,7 +29,10 @@ METHODS = ("range_space", "kkt", "null_space")
 
 
 def tied():
-    """Free bodies, a mimic and a driven joint, tied by constraints that are not met; one of them twice."""
+    """Returns free bodies, a mimic and a driven joint, with constraints that are not satisfied.
+
+    One constraint is duplicated.
+    """
     rng = np.random.default_rng(4)
     ball = rc.Connect("ball", (0.1, 0.2, 0.0), "other", (0.0, 0.3, 0.1))
     return rbd.add_constraints(
@@ -42,7 +45,7 @@ def tied():
 
 
 def tied_hinges():
-    """Two arms in a plane whose tips are tied in space, and that twice; one arm has another link."""
+    """Returns two planar arms whose tips are connected in space by a duplicated constraint; one arm has another link."""
     rng = np.random.default_rng(4)
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="hinges")
     builder.add_body("left", "world", joints.Revolute(), inertia=inertia(rng))
@@ -54,7 +57,7 @@ def tied_hinges():
 
 @functools.cache
 def solved(make, methods):
-    """A model in a state, and what the methods make of it."""
+    """Returns a model, its generalized force, and the results of each method in a random state."""
     model = make()
     rng = np.random.default_rng(6)
     v, tau = rng.normal(size=(2, model.nv))
@@ -75,7 +78,7 @@ def solved(make, methods):
     "make, methods, rows, rank",
     [
         (tied_hinges, METHODS[:1], 6, 2),
-        pytest.param(tied, METHODS, 11, 8, marks=pytest.mark.slow),  # three rows are there twice
+        pytest.param(tied, METHODS, 11, 8, marks=pytest.mark.slow),  # three duplicated rows
     ],
 )
 def test_the_equations_hold_and_the_methods_agree(make, methods, rows, rank):
@@ -96,7 +99,7 @@ RHOMBUS = np.array([1.0, -1.0, 1.0])
 
 @functools.cache
 def two_models():
-    """A model with constraints that fit, and with one that contradicts them."""
+    """Returns a model with compatible constraints, and the model with an additional contradictory constraint."""
     builder = rbd.ModelBuilder(name="pair")
     builder.add_body("a", "world", joints.Revolute(), inertia=ROD)
     builder.add_body("b", "world", joints.Revolute(), TIP, ROD)
@@ -116,14 +119,13 @@ def rhombus(angle, rate, load):
 
 @pytest.mark.slow
 def test_a_redundant_loop_moves_like_one_that_is_not():
-    """A planar four-bar with five rows has rank two (book §8.10) and the motion of the rhombus, known in closed form.
-
-    Book eq. 8.41.
+    """A planar four-bar with five rows has rank two (book §8.10) and the rhombus' motion, known in closed form (book
+    eq. 8.41).
     """
     angle, rate, load = np.array([0.3, 1.1, 2.0]), np.array([0.7, -0.4, 2.0]), np.array([0.5, -1.0, 2.0])
     two, five = rhombus(angle, rate, load)
     np.testing.assert_allclose(five.acceleration, two.acceleration, atol=1e-10)
-    # The coupler does not turn: (1/3 + 1/3 + 1) θ̈ = load - g (1/2 + 1/2 + 1) cos θ.
+    # The coupler does not rotate: (1/3 + 1/3 + 1) θ̈ = load - g (1/2 + 1/2 + 1) cos θ.
     expected = (load - 2 * 9.81 * jnp.cos(angle)) / (5 / 3)
     np.testing.assert_allclose(two.acceleration, expected[:, None] * RHOMBUS[None], atol=1e-10)
     assert (np.asarray(two.rank) == 2).all() and (np.asarray(five.rank) == 2).all()
@@ -131,11 +133,11 @@ def test_a_redundant_loop_moves_like_one_that_is_not():
     assert five.multipliers.shape == (3, 5)
     count = jax.jit(lambda angle: rbd.mobility(model, angle * RHOMBUS))
     assert count(1.1) == 1
-    assert count(0.0) == 2  # in a line: it can go on as a rhombus or fold as an antiparallelogram
+    assert count(0.0) == 2  # in a line: rhombus or antiparallelogram
 
 
 def turned(x, loop_mass):
-    """A number that depends on all that a redundant four-bar's motion is."""
+    """Returns a scalar that depends on every acceleration and multiplier of a redundant four-bar."""
     angle, rate, *tau = x
     model = four_bar("revolute")
     heavier = rbd.Inertia.from_parameters(model.inertias.parameters * loop_mass)
@@ -146,7 +148,7 @@ def turned(x, loop_mass):
 
 @pytest.mark.slow
 def test_derivatives_with_redundant_constraints():
-    """Of accelerations and of least multipliers, by state, load and inertia; finite where the rank drops."""
+    """Derivatives of accelerations and minimum-norm multipliers by state, load and inertia; finite where the rank drops."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
     gradient = jax.jit(jax.grad(turned, (0, 1)))
     (by_x, by_mass), step = gradient(x, mass), 1e-5
@@ -157,14 +159,14 @@ def test_derivatives_with_redundant_constraints():
     values = several(moved[:, :5], moved[:, 5])
     expected = (values[:6] - values[6:]) / (2 * step)
     np.testing.assert_allclose(jnp.append(by_x, by_mass), expected, rtol=1e-7, atol=1e-7)
-    for angle in (0.0, jnp.pi):  # in a line
+    for angle in (0.0, jnp.pi):  # rods in a line
         by_x, by_mass = gradient(x.at[0].set(angle), mass)
         assert np.isfinite(by_x).all() and np.isfinite(by_mass)
 
 
 @pytest.mark.slow
 def test_a_derivative_with_redundant_constraints():
-    """Along a direction, in forward mode: finite where the rank drops."""
+    """A directional derivative in forward mode; finite where the rank drops."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
     direction = np.array([0.3, -0.2, 0.1, 0.4, 0.5])
 
@@ -181,7 +183,7 @@ def test_a_derivative_with_redundant_constraints():
 
 @pytest.mark.slow
 def test_second_derivatives_with_redundant_constraints():
-    """Along a direction, against second differences."""
+    """A directional second derivative agrees with second differences."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
     several = jax.jit(jax.vmap(turned))
     forward = jax.jit(
@@ -194,7 +196,7 @@ def test_second_derivatives_with_redundant_constraints():
 
 @pytest.mark.slow
 def test_second_derivatives():
-    """Of a point on a rod, by its angle: what was solved for changes with what it was solved from."""
+    """Second derivatives for a point on a rod by its angle, where solutions depend on the matrix of the linear system."""
     builder = rbd.ModelBuilder(name="point on a rod")
     point = rbd.Inertia.from_mass_com(1.3, (0.0, 0.0, 0.0), np.zeros((3, 3)))
     builder.add_body("point", "world", joints.Translational(), inertia=point)
@@ -213,7 +215,7 @@ def test_second_derivatives():
 
 @pytest.mark.slow
 def test_loop_closure_function():
-    """Book figure 8.3, eqs. 3.11 and 3.12: G and g in closed form, the same motion by γ and by constraints, and Ex. 8.2."""
+    """Book figure 8.3, eqs. 3.11 and 3.12: G and g in closed form, the same motion from γ and constraints, and Ex. 8.2."""
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
 
@@ -256,7 +258,7 @@ def test_loop_closure_function():
     assert np.abs(one.unmet).max() > 1e-2  # one motor for two degrees of freedom
     assert np.linalg.norm(everything.tau) < np.linalg.norm(
         tau
-    )  # four motors for two: of all choices the least
+    )  # four motors for two degrees of freedom: minimum norm
     np.testing.assert_allclose(everything.unmet, 0, atol=1e-10)
 
 
@@ -265,7 +267,7 @@ def test_loop_closure_function():
     "joint, frame", [(joints.Free, "com"), ({"arm": joints.Free3D, "leg": joints.Free3D}, "body")]
 )
 def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
-    """Accelerations of the tree and of the free bodies under the joints' constraints agree, and states go there and back.
+    """The tree and its free bodies under joint constraints have the same accelerations, and states round-trip.
 
     Book eqs. 3.74 and 8.64; Sueda eqs. 1.69 to 1.74.
     """
@@ -301,7 +303,7 @@ EITHER = pytest.mark.parametrize(
 @EITHER
 @pytest.mark.slow
 def test_what_fits_leaves_nothing(method):
-    """Two prescribed motions of coupled joints."""
+    """Two compatible prescribed motions of coupled joints leave no residual."""
     model, still = two_models()[0], np.zeros(2)
     motion = jax.jit(lambda: rbd.constrained_dynamics(model, still, still, still, method=method))()
     assert int(motion.rank) == 2
@@ -311,10 +313,10 @@ def test_what_fits_leaves_nothing(method):
 
 @EITHER
 def test_contradictions_are_told(method):
-    """A third: every method meets them as well as can be, and says what is left."""
+    """With a contradictory third constraint, every method returns the least-squares solution and reports the residual."""
     model, still = two_models()[1], np.zeros(2)
     motion = jax.jit(lambda: rbd.constrained_dynamics(model, still, still, still, method=method))()
-    # Rows (1, -1), (1, 0), (0, 1): the range misses (1, -1, 1).
+    # Rows (1, -1), (1, 0), (0, 1): the vector (1, -1, 1) is outside their range.
     assert int(motion.rank) == 2
     np.testing.assert_allclose(motion.unmet, [-2.0, 2.0, -2.0], atol=1e-12)
     np.testing.assert_allclose(motion.acceleration, [4.0, 2.0], atol=1e-12)

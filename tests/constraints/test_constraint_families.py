@@ -1,4 +1,4 @@
-"""Every family of constraints: its Jacobian, rate and bias are the derivatives of its residual, and it allows what it should."""
+"""Jacobian, rate and bias of every constraint family are derivatives of its residual, and allowed motions keep it zero."""
 
 import jax
 import jax.numpy as jnp
@@ -21,19 +21,19 @@ def point(rng):
 
 
 def few():
-    """A loop joint, a distance, coupled coordinates and a prescribed one."""
+    """Returns a loop joint, a distance, coupled coordinates and a prescribed coordinate."""
     every = simple()
     return [every[i] for i in (1, 16, 20, 21)]
 
 
 def some():
-    """One of each way in which a residual is made."""
+    """Returns one constraint for each form of residual."""
     every = simple()
     return [every[i] for i in (1, 3, 12, 14, 16, 17, 20, 21)]
 
 
 def simple():
-    """One constraint of each family, and a loop joint of each kind whose complement is known."""
+    """Returns one constraint per family, and one loop joint for each joint type with a known complement."""
     rng = np.random.default_rng(1)
     known = (
         joints.Fixed(),
@@ -66,7 +66,7 @@ def simple():
 
 
 def found():
-    """Those whose joint must be solved for."""
+    """Returns constraints whose joint coordinates need an iterative solution."""
     rng = np.random.default_rng(1)
     frames = rbd.lie.SE3.exp(jnp.asarray(0.6 * rng.uniform(-1, 1, (5, 6))))
     curve = joints.SplineCurve(frames)
@@ -81,7 +81,10 @@ def found():
 
 @pytest.mark.slow
 def test_angles_are_what_does_not_change_where_bodies_are_shifted():
-    """A tolerance in rad is for these equations, and the others have one of length."""
+    """`angles` marks exactly the equations that do not change with translations of the bodies.
+
+    They have a tolerance in rad, and the others a tolerance of length.
+    """
     rng, told = np.random.default_rng(5), set()
     for constraint in simple():
         count = len(constraint.bodies)
@@ -103,7 +106,7 @@ def test_angles_are_what_does_not_change_where_bodies_are_shifted():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [few, some, simple, found])
 def test_rates_are_derivatives_of_the_residual(family):
-    """At a state that satisfies nothing, while time passes: `G v + g_t` is ġ and `G a + bias` is g̈.
+    """At an inconsistent, time-dependent state `G v + g_t` is ġ and `G a + bias` is g̈.
 
     Book eqs. 3.44, 8.15, 8.17 and table 8.4; Sueda eqs. 2.93 to 2.97.
     """
@@ -124,7 +127,7 @@ def test_rates_are_derivatives_of_the_residual(family):
     @jax.jit
     @jax.vmap
     def residual(step):
-        # The path with velocity v and acceleration a, to third order: enough for central differences.
+        # The path with velocity v and acceleration a, to third order, which central differences need.
         now = rbd.at_time(model, time + step)
         return rbd.constraint_residual(now, rbd.integrate(model, q, step * v + step**2 / 2 * a))
 
@@ -155,9 +158,8 @@ def test_rates_are_derivatives_of_the_residual(family):
     ],
 )
 def test_a_loop_joint_allows_what_the_joint_does(members):
-    """The residual vanishes at each of the joint's placements, stays zero along its motion, and has full rank across.
-
-    Book table 8.1.
+    """The residual is zero at each placement of the joint and along its motion, and its derivative has full rank (book
+    table 8.1).
     """
 
     @jax.jit

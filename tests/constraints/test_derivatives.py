@@ -1,4 +1,4 @@
-"""Derivatives of constrained dynamics as matrices are those of automatic differentiation, of accelerations and multipliers."""
+"""Derivative matrices of constrained accelerations and multipliers agree with automatic differentiation."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from rbd_jax import constraints as rc
 
 
 def compared(model, q, v, method="auto", stabilization=None, f_ext=None):
-    """The six matrices, and what forward mode along the tangent space makes of them."""
+    """Compares the six matrices with forward-mode derivatives along the tangent space."""
     tau = np.random.default_rng(0).normal(size=model.nv)
     options = {"f_ext": f_ext, "method": method, "stabilization": stabilization}
 
@@ -45,7 +45,7 @@ def closed(angle, rate):
 @pytest.mark.parametrize("method", ["elimination", "range_space", "null_space", "kkt"])
 @pytest.mark.parametrize("loop", ["hinge", "revolute"])
 def test_four_bar(loop, method):
-    """Redundant or not, by all methods; with forces on the bodies and Baumgarte's term."""
+    """All methods, with and without redundant rows; with external forces and Baumgarte stabilization."""
     model = four_bar(loop)
     f_ext = np.random.default_rng(1).normal(size=(model.nb, 6))
     compared(model, *closed(0.7, 1.3), method, rc.Baumgarte(3.0, 4.0), f_ext)
@@ -54,7 +54,7 @@ def test_four_bar(loop, method):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_random_mechanisms(seed):
-    """Joints and constraints of all families, quaternions among them."""
+    """Random mechanisms have joints and constraints of all families, including quaternions."""
     model, q = random_mechanism(seed)
     v = rbd.project_velocity(model, q, jnp.asarray(np.random.default_rng(seed).normal(size=model.nv)))
     compared(model, q, v)
@@ -62,7 +62,7 @@ def test_random_mechanisms(seed):
 
 @pytest.mark.slow
 def test_without_constraints():
-    """They are those of forward dynamics."""
+    """Without constraints they are the derivatives of forward dynamics."""
     model = rc.without_constraints(four_bar())
     q, v = closed(0.7, 1.3)
     found = rbd.constrained_dynamics_derivatives(model, q, v, v)

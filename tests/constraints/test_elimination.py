@@ -1,4 +1,6 @@
-"""Elimination along the mechanism against dense decompositions, on random mechanisms, and what its order makes of long ones."""
+"""Elimination along the mechanism agrees with dense decompositions on random mechanisms, and has linear cost for long
+ones.
+"""
 
 import time
 
@@ -29,7 +31,7 @@ def random_tie(rng, kind, a, b, frame_a, frame_b):
 
 
 def random_mechanism(seed):
-    """A random tree with constraints of random families, which hold in the configuration that is returned with it."""
+    """Returns a random tree with constraints of random families, and a configuration that satisfies them."""
     rng = np.random.default_rng(seed)
     axis = lambda: rng.normal(size=3)
     families = [
@@ -77,7 +79,7 @@ def random_mechanism(seed):
 
 
 def compare(model, q, v, tau):
-    """Both ways to the same acceleration, multipliers and rank."""
+    """Checks that both methods give the same acceleration, multipliers and rank."""
 
     @jax.jit
     def run(model, q, v, tau):
@@ -103,7 +105,9 @@ def test_random_mechanisms(seed):
 
 
 def carried_four_bars(count):
-    """Four-bars with whole hinges, three of five rows redundant, each standing on the coupler of the one before."""
+    """Returns four-bars with revolute loop joints, each on the coupler of the previous one; three of five rows are
+    redundant.
+    """
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="carried four-bars")
     base = "world"
     for i in range(count):
@@ -116,7 +120,7 @@ def carried_four_bars(count):
 
 
 def ladder(count):
-    """Two chains from the world, tied by a rod at each link: nothing closes before the world."""
+    """Returns two chains from the world with a rod between them at each link, so that all loops close at the world."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="ladder")
     left = right = "world"
     for i in range(count):
@@ -153,7 +157,7 @@ def test_chains_of_loops(name):
 
 @pytest.mark.slow
 def test_rows_that_nearly_depend_on_others():
-    """Close to this configuration the first rows of the loop nearly depend on each other, though not on the others."""
+    """Near this configuration the first rows of the loop almost depend on each other, but not on the other rows."""
     q = [1.5708900825125351, -0.5235987743295049, 1.5708900825123329, -0.5235987743295234, 1.5708900825126029]
     v = [
         2.2258358461326244,
@@ -174,7 +178,7 @@ def test_open_multipliers_do_not_grow_with_the_chain():
 
 
 def test_of_free_bodies_few_multipliers_are_open():
-    """Book §8.13, (8.64): all bodies and their joints as one sparse system, also of a ladder that only the world closes."""
+    """Book §8.13, (8.64): all bodies and joints form one sparse system, also for a ladder whose loops close at the world."""
     for count in (4, 16):
         bodies = rbd.maximal_coordinates(rc.without_constraints(four_bars(count)))
         assert Elimination.order_of(bodies).width <= 10
@@ -183,10 +187,12 @@ def test_of_free_bodies_few_multipliers_are_open():
 
 @pytest.mark.slow
 def test_a_constraint_that_is_not_relative_reaches_the_world():
-    """One that knows the world's axes depends on all degrees of freedom below the world, not only on those of its loop."""
+    """A constraint in world axes depends on all degrees of freedom between its bodies and the world, not only those of
+    its loop.
+    """
 
     class Level(rc.Constraint):
-        """Two points at the same height."""
+        """Keeps two points at the same height."""
 
         rows = 1
 
@@ -219,7 +225,7 @@ def test_mimics_are_refused():
 
 @pytest.mark.slow
 def test_single_precision():
-    """Redundant rows are found, and the acceleration is that of double precision to 2e-5."""
+    """Redundant rows are detected, and the acceleration agrees with double precision to 2e-5."""
     double = four_bar("revolute")
     single = jax.tree.map(lambda x: x.astype(jnp.float32), double)
     q, v = np.array([0.7, -0.7, 0.7]), np.array([1.0, -1.0, 1.0])
@@ -236,7 +242,7 @@ def test_single_precision():
     "make, q", [(carried_four_bars, bent), (four_bars, lambda n: four_bars_state(n, 1.1, -1.0).q)]
 )
 def test_cost_is_linear(make, q):
-    """From 4 to 128 loops the time of a loop stays within a factor of two: in theory it is constant."""
+    """From 4 to 128 loops the time per loop stays within a factor of two. In theory it is constant."""
     shares = {}
     for count in (4, 16, 128):
         model = make(count)

@@ -1,4 +1,4 @@
-"""Constrained accelerations against MuJoCo's and Pinocchio's, on closed loops that both sides read from one text."""
+"""Constrained accelerations of closed loops agree with those of MuJoCo and Pinocchio, from the same model files."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from rbd_jax import constraints as rc
 from rbd_jax.interop import MujocoMap, PinocchioMap
 
 
-# MuJoCo. Its constraints are springs that yield.
+# MuJoCo. Its constraints are compliant.
 
 _LUMP = '<geom type="ellipsoid" size=".1 .14 .18" pos=".05 .02 .1" euler=".3 .2 .1"/>'
 
@@ -19,8 +19,8 @@ def _body(name, pos, joint, inside=""):
     return f'<body name="{name}" pos="{pos}"><joint name="{name}" {joint}/>{_LUMP}{inside}</body>'
 
 
-#: A planar four-bar, whose closure by a point is redundant; a trunk with two arms that hold one another; gears; a free body
-#: with loops of each kind.
+#: A planar four-bar with a redundant point closure; a trunk with two arms that hold one another; gears; and a free body
+#: with each type of loop.
 SCENE = f"""<mujoco><compiler angle="radian"/><option gravity="1 -2 -9" jacobian="dense" solver="Newton" tolerance="1e-14">
 <flag contact="disable" island="disable" warmstart="disable"/></option><worldbody>
 {_body("crank", "0 0 0", 'axis="0 1 0"', _body("coupler", ".3 0 .4", 'axis="0 1 0"'))}
@@ -70,19 +70,19 @@ MECHANISMS = {
     "mixed": ("free", "wing", "rod", "fin", "lid", "tail", "tip"),
 }
 
-#: How much of the constraint's force a deviation of the acceleration calls forth; 1 would be hard, and 0.9999 is the limit.
+#: MuJoCo's constraint impedances. 1 would be rigid, and 0.9999 is MuJoCo's limit.
 IMPEDANCES = np.array([0.99, 0.999, 0.9993, 0.9996, 0.9998, 0.9999])
 
 
 def slope(mujoco, mj_model, data, qpos):
-    """The Jacobian of the constraints there."""
+    """Returns MuJoCo's constraint Jacobian at a configuration."""
     data.qpos[:] = qpos
     mujoco.mj_fwdPosition(mj_model, data)
     return data.efc_J.reshape(-1, mj_model.nv).copy()
 
 
 def consistent(mujoco, mj_model, qpos, qvel):
-    """A state nearby that keeps the constraints, by Newton's method on MuJoCo's residual."""
+    """Returns a nearby consistent state, by Newton's method on MuJoCo's residual."""
     data, qpos = mujoco.MjData(mj_model), qpos.copy()
     for _ in range(20):
         jacobian = slope(mujoco, mj_model, data, qpos)
@@ -93,7 +93,7 @@ def consistent(mujoco, mj_model, qpos, qvel):
 
 
 def accelerations(mujoco, mj_model, qpos, qvel, qfrc):
-    """`qacc` for each of the impedances."""
+    """Returns `qacc` for each impedance."""
     data, step, ends = mujoco.MjData(mj_model), 1e-5, []
     for sign in (1, -1):
         moved = qpos.copy()
@@ -112,10 +112,11 @@ def accelerations(mujoco, mj_model, qpos, qvel, qfrc):
 
 @pytest.mark.slow
 def test_mujoco_in_the_limit_of_stiff_constraints():
-    """Errors are as large as `(1 - d) / d`, d the impedance, and vanish where that is extrapolated to zero.
+    """Errors are proportional to `(1 - d) / d`, where d is the impedance, and vanish in the extrapolated limit.
 
-    Where the constraints hold, MuJoCo wants `J qacc = 0`: it leaves `J̇ qvel` out, so that moving loops would fall open at
-    second order without its springs. What it leaves out is put into `efc_aref` here, from differences of its own Jacobian.
+    Where the constraints hold, MuJoCo solves `J qacc = 0`. It omits `J̇ qvel`, so that moving loops would open at
+    second order without its springs. The test adds the omitted term to `efc_aref`, from differences of MuJoCo's
+    Jacobian.
     """
     mujoco = pytest.importorskip("mujoco")
     mj_model, model = mujoco.MjModel.from_xml_string(SCENE), rbd.load_mjcf(SCENE)
@@ -140,7 +141,7 @@ def test_mujoco_in_the_limit_of_stiff_constraints():
         assert rank == 2 + 6 + 2 + 3 + 5 + 1
         theirs = accelerations(mujoco, mj_model, qpos, qvel, qfrc)
         softness = (1 - IMPEDANCES) / IMPEDANCES
-        # The polynomial through all of them, at zero.
+        # Extrapolates to zero with the interpolating polynomial.
         others = [np.delete(softness, i) for i in range(len(softness))]
         weights = [np.prod(other / (other - own)) for other, own in zip(others, softness)]
         limit = np.tensordot(weights, theirs, 1)
@@ -150,14 +151,14 @@ def test_mujoco_in_the_limit_of_stiff_constraints():
             )
             size = np.abs(qacc[dofs]).max()
             errors = np.abs(theirs[:, dofs] - qacc[dofs][None]).max(axis=1) / size
-            # The softer ones leave the straight line.
+            # The softest constraint is outside the linear range.
             np.testing.assert_allclose(errors[1:] / errors[-1], softness[1:] / softness[-1], rtol=0.15)
             np.testing.assert_allclose(limit[dofs], qacc[dofs], rtol=0, atol=1e-7 * size, err_msg=name)
 
 
-# Pinocchio. Its constraints are hard.
+# Pinocchio. Its constraints are rigid.
 
-#: A leg: joint by joint the link above, the link that it carries, the axis, and the place.
+#: A leg: per joint the parent link, the child link, the axis and the position.
 LEG = (
     ("base", "hip", "0.3 1 -.2", ".1 .2 -.1"),
     ("hip", "thigh", "0 1 0", "0 0 -.1"),
@@ -177,7 +178,7 @@ SIDES = {"left": 1, "right": -1}
 
 
 def legs(last: str) -> str:
-    """A floating base with two legs as Cassie has them: from the thigh and from a crank, rods lead to tarsus and toe."""
+    """Returns the URDF of a floating base with two legs like Cassie's, with rods from thigh and crank to tarsus and toe."""
     rng = np.random.default_rng(0)
 
     def link(name):
@@ -204,7 +205,7 @@ def legs(last: str) -> str:
 
 
 class Legs:
-    """The legs in both libraries, their loops closed in whatever configuration they are."""
+    """The legs in both libraries, with loops that are closed in any given configuration."""
 
     def __init__(self, pin, last: str):
         self.pin, text = pin, legs(last)
@@ -213,7 +214,10 @@ class Legs:
         self.there = PinocchioMap(self.tree, self.pin_model)
 
     def closed(self, q, rng):
-        """Our model and Pinocchio's constraints: each loop from a frame on a link to where that frame is on another."""
+        """Returns our model and Pinocchio's constraints.
+
+        Each loop connects a frame on one link with the coincident frame on another.
+        """
         pin, data = self.pin, self.pin_model.createData()
         pin.forwardKinematics(self.pin_model, data, np.asarray(self.there.configuration(q)))
         ours, theirs = [], pin.StdVec_RigidConstraintModel()
@@ -236,9 +240,11 @@ class Legs:
         return rbd.add_constraints(self.tree, *ours), theirs
 
     def accelerations(self, constraints, q, v, tau):
-        """Pinocchio's, in our order; its multipliers as ours; and for each weld `(ω₁ + ω₂) x (ṗ₂ - ṗ₁)` in the world's axes.
+        """Returns Pinocchio's accelerations in our order, its multipliers in our convention, and a correction for each
+        weld.
 
-        Its force acts on the first link, in the axes of the frame there; ours on the second, and of a point in the world's.
+        The correction is `(ω₁ + ω₂) x (ṗ₂ - ṗ₁)` in world axes. Pinocchio's force acts on the first link in the axes of
+        the frame there. Ours acts on the second link, and for a point in world axes.
         """
         pin, data = self.pin, self.pin_model.createData()
         states = pin.StdVec_RigidConstraintData()
@@ -267,12 +273,14 @@ class Legs:
 
 @pytest.mark.slow
 def test_pinocchio():
-    """Legs with as many degrees of freedom as their loops need, and with one loop in a plane that is redundant.
+    """Legs with independent loops, and legs with a redundant planar loop.
 
-    Accelerations agree wherever the constraints hold. Where they do not, those of points still do: both hold the difference of
-    the points' accelerations. Those of frames need not: Pinocchio holds the relative twist in the axes of the first frame, we the
-    difference of the accelerations. Its Baumgarte corrector has no gains unless they are given; and `constraintDynamics` reads no
-    `desired_contact_acceleration`. Of redundant multipliers its iteration finds some, not quite the least.
+    Accelerations agree where the constraints hold. For point constraints they also agree elsewhere, since both
+    libraries constrain the difference of the points' accelerations. For frame constraints they may differ: Pinocchio
+    constrains the relative twist in the axes of the first frame, we constrain the difference of accelerations.
+    Pinocchio's Baumgarte corrector has no gains by default, and `constraintDynamics` does not read
+    `desired_contact_acceleration`. For redundant rows Pinocchio's iteration returns multipliers that are not quite the
+    minimum-norm ones.
     """
     pin = pytest.importorskip("pinocchio")
 
@@ -298,11 +306,11 @@ def test_pinocchio():
             a, multipliers, _ = robot.accelerations(constraints, q, kept, tau)
             assert motion.rank == rank
             agree(motion.acceleration, a)
-            if rank < len(multipliers):  # of all that are possible, ours are the least
+            if rank < len(multipliers):  # ours have minimum norm
                 assert np.linalg.norm(motion.multipliers) <= np.linalg.norm(multipliers) * (1 + 1e-9)
                 continue
             agree(motion.multipliers, multipliers)
-            # Velocities that break all loops, in a configuration that breaks those of points.
+            # Velocities that violate all loops, in a configuration that violates the point constraints.
             for side in SIDES:
                 q[model.q_slice(f"{side} bar")] += 0.3
             a, _, turned = robot.accelerations(constraints, q, v, tau)

@@ -1,4 +1,4 @@
-"""Constrained mechanisms whose motion is known: exact laws, and the published figures of Müller & Terze (2013)."""
+"""Constrained mechanisms with known motions: exact solutions, and figures published by Müller & Terze (2013)."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from rbd_jax import constraints as rc, joints
 
 
 def simulate(model, state, dt, steps, scheme=None, stabilization=None):
-    """The trajectory, and the residual and the energy along it."""
+    """Returns the trajectory, and its residual and energy."""
 
     @jax.jit
     def run(model, state):
@@ -26,7 +26,7 @@ def simulate(model, state, dt, steps, scheme=None, stabilization=None):
 
 @pytest.mark.slow
 def test_pendulum_as_a_point_on_a_rod():
-    """The IFToMM benchmark A01, a point mass at a fixed distance: positions from elliptic functions."""
+    """IFToMM benchmark A01, a point mass at a fixed distance, with positions from elliptic functions."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="pendulum")
     point = rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.0), np.zeros((3, 3)))
     builder.add_body("point", "world", joints.Translational(), inertia=point)
@@ -45,10 +45,10 @@ def test_pendulum_as_a_point_on_a_rod():
     ids=("2 four-bars for 2 s", "2 four-bars for 10 s", "40 four-bars for 2 s"),
 )
 def test_four_bars_pass_through_the_line(count, seconds, step, held):
-    """The IFToMM benchmark A02. Where the rods lie in a line the constraints lose rank, and the motion goes on as it was.
+    """IFToMM benchmark A02: the constraints lose rank where the rods are in a line, and the motion continues smoothly.
 
-    Upright, at 1 m/s: `((N + 1)/3 + N) θ̈ = -g ((N + 1)/2 + N) cos θ`. At each passage through the line what the constraints
-    have drifted by grows tenfold to a thousandfold: two passages go without holding them, and ten do not.
+    From upright at 1 m/s: `((N + 1)/3 + N) θ̈ = -g ((N + 1)/2 + N) cos θ`. Each passage through the line amplifies
+    constraint drift by a factor of 10 to 1000. Two passages succeed without stabilization, ten do not.
     """
     steps = round(seconds / step)
     start = four_bars_state(count, jnp.pi / 2, -1.0)
@@ -77,7 +77,7 @@ def test_four_bars_pass_through_the_line(count, seconds, step, held):
         if (count, round(time)) in exact and abs(time - round(time)) < 1e-9:
             np.testing.assert_allclose((np.cos(angle), np.sin(angle)), exact[count, round(time)], atol=1e-9)
     tip = np.cos(path.q[-1, 0]), np.sin(path.q[-1, 0])
-    assert np.cos(np.asarray(path.q[:, 0])).max() > 0.999  # it has been through the line
+    assert np.cos(np.asarray(path.q[:, 0])).max() > 0.999  # it has passed through the line
     np.testing.assert_allclose(tip, (np.cos(angle), np.sin(angle)), atol=1e-5)
     assert np.abs(residual).max() < 1e-5 and np.abs(energy - energy[0]).max() < 1e-4
 
@@ -86,9 +86,10 @@ GROUPS = {"SE3": joints.Free, "SO3xR3": joints.Free3D}
 
 
 def boxes(group, mass, sides, balls, motion, gravity=0.0):
-    """Boxes with frames at their centres, on the world by the group's joint, tied by ball joints; and their state.
+    """Returns boxes with frames at their centers, on joints of the group and connected by ball joints, and their state.
 
-    `motion`: for each, the centre, the angular velocity in its own axes and the velocity of the centre. They start unturned.
+    `motion` has for each box the center, the angular velocity in body axes and the velocity of the center. Initial
+    rotations are the identity.
     """
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="boxes")
     for name in motion:
@@ -117,7 +118,7 @@ def heavy_top(group):
     ],
 )
 def test_heavy_top_without_gravity(group, largest):
-    """Müller & Terze §5.1: a box on a ball joint. SE(3) holds the constraint to rounding; SO(3) × R³ to fourth order."""
+    """Müller & Terze §5.1, a box on a ball joint: SE(3) satisfies the constraint to rounding, SO(3) × R³ to fourth order."""
     path, residual, energy = simulate(*heavy_top(group), 1e-3, 1000)
     np.testing.assert_allclose(energy[0], 13972.398951, atol=1e-6)
     broken = np.linalg.norm(residual, axis=1).max()
@@ -127,7 +128,7 @@ def test_heavy_top_without_gravity(group, largest):
 
 @pytest.mark.slow
 def test_heavy_top_is_held_by_schemes_of_any_order():
-    """On SE(3)."""
+    """On SE(3) the constraint holds for schemes of every order."""
     _, residual, _ = simulate(*heavy_top("SE3"), 1e-3, 1000, rbd.SemiImplicitEuler())
     assert np.abs(residual).max() < 5e-12
 
@@ -138,7 +139,7 @@ def test_heavy_top_is_held_by_schemes_of_any_order():
     [("SE3", (0, 1e-13), (7.1e-6, 7.22e-6)), ("SO3xR3", (8.8e-7, 8.9e-7), (5.8e-6, 6.0e-6))],
 )
 def test_double_pendulum(group, first, second):
-    """Müller & Terze §5.2: SE(3) holds the joint to the ground; between the boxes both groups are of fourth order."""
+    """Müller & Terze §5.2: SE(3) satisfies the joint to the ground; between the boxes both groups are of fourth order."""
     turns = np.array([10.0, 0.0, 0.0]), np.pi * np.array([10.0, 10.0, 20.0])
     half = np.array([0.1, 0.0, 0.0])
     knee = np.cross(turns[0], 2 * half)
@@ -162,7 +163,7 @@ def test_double_pendulum(group, first, second):
 @pytest.mark.slow
 @pytest.mark.parametrize("group, largest", [("SE3", 5.08e-5), ("SO3xR3", 5.01e-5)])
 def test_floating_pair(group, largest):
-    """Müller & Terze §5.3: neither group is better for two bodies in space."""
+    """Müller & Terze §5.3: neither group is better for two floating bodies."""
     turns = np.array([0.0, 0.0, -10.0]), np.array([1.0, -1.0, 2 * np.pi])
     half = np.array([0.1, 0.0, 0.0])
     knee = np.cross(turns[0], half)
@@ -178,7 +179,7 @@ def test_floating_pair(group, largest):
 
 
 class SomeRows(rc.Constraint):
-    """A constraint with some of its equations left out: those of weight zero."""
+    """A constraint in which equations of weight zero are omitted."""
 
     whole: rc.Constraint
     weights: jax.Array
@@ -197,8 +198,9 @@ class SomeRows(rc.Constraint):
 
 @pytest.mark.slow
 def test_bricard_moves_although_it_should_not():
-    """Ten seconds; five rows for five degrees of freedom, of rank four. Whichever row is left out of those that depend on
-    the others, the motion is the same.
+    """Ten seconds with five rows of rank four for five degrees of freedom.
+
+    The motion does not depend on which of the dependent rows is omitted.
     """
     model = bricard()
     q, v = jnp.zeros(5), jnp.zeros(5)
@@ -221,14 +223,14 @@ def test_bricard_moves_although_it_should_not():
     whole, less, dofs = motions(path.q[::500], path.v[::500])
     assert (np.asarray(whole.rank) == 4).all() and (np.asarray(dofs) == 1).all()
     redundant = np.asarray(less.rank) == 4
-    assert (redundant.sum(axis=1) >= 2).all()  # at each of the states there is a choice
+    assert (redundant.sum(axis=1) >= 2).all()  # at every state more than one row is redundant
     all_rows = np.broadcast_to(np.asarray(whole.acceleration)[:, None], less.acceleration.shape)
     np.testing.assert_allclose(less.acceleration[redundant], all_rows[redundant], atol=1e-6)
 
 
 @pytest.mark.slow
 def test_bricard_of_free_bodies_has_one_redundant_row():
-    """Thirty rows of rank 29 on thirty degrees of freedom."""
+    """Thirty rows of rank 29, for thirty degrees of freedom."""
     model = bricard()
     maximal = rbd.maximal_coordinates(model)
 

@@ -1,4 +1,4 @@
-"""Derivatives of what closed loops do, by lengths, loop frames, masses, springs and efforts; and where a loop loses rank."""
+"""Derivatives of closed loops by lengths, loop frames, masses, springs and efforts, also where a loop loses rank."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,8 @@ import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 
 
-#: Of a four-bar of three different rods: its lengths, where the loop is closed across the rods, masses, and what moves it.
+#: Parameters of a four-bar with three different rods: lengths, offset of the loop hinge, masses, forces and initial
+#: state.
 NUMBERS = {
     "ground": 0.9,
     "crank": 0.4,
@@ -51,7 +52,7 @@ def hinge(*ends):
 
 
 def closed(x, angle):
-    """The configuration, from the triangle of the crank's tip, the follower's pivot and the closed hinge."""
+    """Returns the closed configuration, from the triangle of crank tip, follower pivot and loop hinge."""
     arm = lambda length, angle: length * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
     along = lambda vector: jnp.arctan2(vector[1], vector[0])
     pivot = arm(x["ground"], jnp.zeros_like(angle))
@@ -64,7 +65,7 @@ def closed(x, angle):
 
 
 def solved(x, model):
-    """The same state, as the library finds it from a rough guess."""
+    """Returns the same state by assembly from a rough initial guess, and projection."""
     zero = jnp.zeros_like(x["rate"])
     q = rbd.assemble(model, jnp.stack([x["angle"], zero, zero + 1.2]), hold=("crank",)).q
     v = rbd.project_velocity(model, q, jnp.stack([x["rate"], zero, zero]))
@@ -72,7 +73,7 @@ def solved(x, model):
 
 
 def reached(numbers, find=None):
-    """A number of the state after a rollout: closed at the crank's angle, moving at the crank's rate, pushed for a while."""
+    """Returns a scalar of the final state after a rollout from the crank's angle and rate under a control."""
     x = dict(zip(NUMBERS, numbers, strict=True))
     model = linkage(x, hinge)
     if find is None:
@@ -91,19 +92,19 @@ STEP = 1e-5
 
 @pytest.mark.slow
 def test_a_rollout_of_a_loop_by_all_its_numbers():
-    """Reverse derivatives under jit and vmap, through a redundant loop joint, against central differences."""
+    """Reverse-mode derivatives under jit and vmap agree with central differences, with a redundant loop joint."""
     moves = STEP * jnp.asarray([1.0, -1.0])[:, None, None] * jnp.eye(len(AT))[None]
     points = jnp.concatenate([AT[None], (AT[None, None] + moves).reshape(-1, len(AT))])
     values, gradients = jax.jit(jax.vmap(jax.value_and_grad(reached)))(points)
     up, down = np.asarray(values[1:]).reshape(2, -1)
     slopes = (up - down) / (2 * STEP)
     np.testing.assert_allclose(gradients[0], slopes, rtol=1e-6)
-    assert np.abs(slopes).min() > 1e-2  # each of the numbers matters
+    assert np.abs(slopes).min() > 1e-2  # every parameter has an effect
 
 
 @pytest.mark.slow
 def test_through_assembly_forward_and_in_single_precision():
-    """The same gradient with the state found by assembly and projection; forward derivatives; and both in single precision."""
+    """Gradients through assembly and projection, forward derivatives, and single precision agree with the direct gradient."""
     direction = jnp.asarray(np.random.default_rng(0).normal(size=len(AT)))
 
     @jax.jit
@@ -122,7 +123,7 @@ def test_through_assembly_forward_and_in_single_precision():
 
 
 def stretched(x, loop):
-    """A rhombus whose rods lie in a line at the start, and how it goes on."""
+    """Simulates a rhombus whose rods are in a line at the start."""
     length, mass, rate, push = x
     numbers = (
         NUMBERS | dict.fromkeys(("ground", "crank", "coupler", "follower"), length) | {"tip": 0 * length}
@@ -139,7 +140,7 @@ def stretched(x, loop):
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", [hinge, rc.HingeLoop])
 def test_a_rollout_that_starts_where_the_loop_loses_rank(loop):
-    """In a line one row of two says nothing: the rank tells, and state and derivatives are finite."""
+    """In a line one of two rows is redundant. The rank reports this, and state and derivatives are finite."""
     x = jnp.array([1.0, 1.0, 1.5, 0.3])
     run = jax.jit(jax.value_and_grad(lambda x: stretched(x, loop), has_aux=True))
     (_, (path, rank, mobility)), gradient = run(x)

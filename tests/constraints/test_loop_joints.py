@@ -1,4 +1,4 @@
-"""What acts along loop joints, and mechanisms by chosen independent joints (book §8.4, §8.6, §8.8)."""
+"""Active forces along loop joints, and mechanisms in terms of independent joints (book §8.4, §8.6, §8.8)."""
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +11,11 @@ import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 
 
-# Laws of active forces.
+# Active forces.
 
 
 def cut(where):
-    """A four-bar in space of three kinds of joints in a row, cut at one of them: its state is that of the uncut chain."""
+    """Returns a spatial four-bar of three joint types, cut at one of them, so that its state is that of the uncut chain."""
     rng = np.random.default_rng(0)
     kinds = joints.Spherical(), joints.Cylindrical((0.2, 1.0, 0.0)), joints.Universal()
     builder, frames, parent = rbd.ModelBuilder(name="chain"), [], "world"
@@ -34,9 +34,9 @@ def cut(where):
 @pytest.mark.slow
 @pytest.mark.parametrize("where", range(3))
 def test_a_driven_joint_may_be_cut(where):
-    """The same efforts at the same joint, in the tree or closing a loop: the bodies accelerate alike, whatever T_a is.
+    """The same efforts at a joint give the same accelerations, as a tree joint or as a loop joint.
 
-    Book eq. 8.28, tables 8.2 and 8.3.
+    This holds for any T_a. Book eq. 8.28, tables 8.2 and 8.3.
     """
     whole, model = cut(None), cut(where)
     q = rbd.random_configuration(whole, jax.random.key(1))
@@ -76,7 +76,7 @@ def test_a_driven_joint_may_be_cut(where):
 
 @pytest.mark.slow
 def test_derivatives_of_loop_joint_forces():
-    """By q and by efforts, away from where the loop is closed, of a joint whose directions turn with it."""
+    """Derivatives by q and by efforts, in an inconsistent state, for joints whose directions rotate with them."""
     model = rbd.add_constraints(
         loose(), rc.LoopJoint("arm", at((0.3, 0.1, 0.2)), "other", None, joints.Universal())
     )
@@ -111,8 +111,10 @@ def test_what_is_no_loop_joint_is_refused():
 
 @pytest.mark.slow
 def test_the_mechanism_of_figure_8_3_by_independent_joints():
-    """G and g of the arm and the hand, from five constraints of rank two, are those of the book's closed forms and of γ; those of
-    another choice say the same of the motion; and `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` is the motion (eqs. 8.46, 8.51)."""
+    """G and g of figure 8.3 for arm and hand agree with the book's closed forms and with γ, from five rows of rank two.
+
+    Other choices of independent joints give the same motion, `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` (eqs. 8.46, 8.51).
+    """
     model, y, rate = slider_loop(), np.array([0.6, 0.2]), np.array([0.9, -0.4])
     tau = np.array([0.4, -0.3, 1.2, 0.5])
     closed = jax.jit(lambda y, rate: rc.close(model, slider_closure, y, rate))(y, rate)
@@ -145,7 +147,7 @@ def test_the_mechanism_of_figure_8_3_by_independent_joints():
 
 @pytest.mark.slow
 def test_derivatives_of_independent_joints():
-    """G and g along the motions that keep the loop closed."""
+    """Derivatives of G and g along motions that keep the loop closed."""
     model = slider_loop()
 
     def found(x):
@@ -173,7 +175,7 @@ def closed_slider(y, rate):
     ids=", ".join,
 )
 def test_joints_that_do_not_determine_the_others(chosen):
-    """Too few, too many, or two of which one follows from the other; and a joint twice."""
+    """Too few joints, too many, two dependent joints, or a duplicated joint."""
     model, closed = closed_slider(np.array([0.6, 0.2]), np.array([0.9, -0.4]))
     with pytest.raises(ValueError, match="do not determine how the others move"):
         rc.independent_joints(model, closed.q, closed.v, chosen)
@@ -183,7 +185,7 @@ def test_joints_that_do_not_determine_the_others(chosen):
 
 @pytest.mark.slow
 def test_a_crank_at_its_dead_point_does_not_determine_the_others():
-    """It is in line with the rod; under `jit` the Jacobian is NaN."""
+    """The crank is in line with the rod; under `jit` the Jacobian is NaN."""
     model, dead = closed_slider(np.zeros(2), np.zeros(2))
     with pytest.raises(ValueError, match="do not determine"):
         rc.independent_joints(model, dead.q, dead.v, ["slider", "hand"])

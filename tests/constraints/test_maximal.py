@@ -1,4 +1,4 @@
-"""Maximal coordinates: states there and back beyond half a turn, other frames of the bodies, and what is refused."""
+"""Maximal coordinates: round trips beyond half a revolution, body frames, and rejected arguments."""
 
 import functools
 
@@ -13,7 +13,7 @@ from rbd_jax import constraints as rc, joints
 
 
 def chain(*members):
-    """Bodies on these joints, one on the other, with centres of mass that are nowhere special."""
+    """Returns a serial chain of the given joints, with arbitrary centers of mass."""
     rng = np.random.default_rng(1)
     builder = rbd.ModelBuilder(name="chain")
     for index, joint in enumerate(members):
@@ -23,7 +23,7 @@ def chain(*members):
 
 
 def there_and_back(model, q, v, frame):
-    """The state by way of free bodies, and the poses before and after."""
+    """Returns the state after a round trip through maximal coordinates, and the poses before and after."""
     maximal = rbd.maximal_coordinates(model, frame=frame)
     back, rate = rbd.from_maximal(model, maximal, *rbd.to_maximal(model, maximal, q, v, frame), frame)
     return back, rate, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
@@ -31,7 +31,7 @@ def there_and_back(model, q, v, frame):
 
 @pytest.mark.slow
 def test_turns_come_back():
-    """A screw with all its turns, fine or coarse; without a pitch it is a hinge, whose angle is in (-π, π]."""
+    """A helical joint keeps all its revolutions, for fine and coarse pitches. With zero pitch its angle is in (-π, π]."""
     pitches, angles = np.array([0.2, 1e-3, -30.0, 0.0]), np.array([7.0, 3.1, -29.3, 0.4, 6.3, np.pi, -0.5])
 
     @jax.jit
@@ -52,7 +52,7 @@ def test_turns_come_back():
 
 @pytest.mark.slow
 def test_turns_of_other_joints_come_back():
-    """The number of turns of the first, the placement of all, and the angle of the last in (-π, π]."""
+    """The first joint preserves its number of revolutions, all placements are preserved, and the last angle is in (-π, π]."""
     model = chain(
         joints.RackAndPinion(0.3),
         joints.SphericalEuler("xyz"),
@@ -61,7 +61,7 @@ def test_turns_of_other_joints_come_back():
     )
     rng = np.random.default_rng(2)
     q = rng.uniform(-1.0, 1.0, (40, model.nq)) * np.array([30.0, 1.2, 1.2, 1.2, 9.0, 3.0, 9.0])
-    q[0, -1], q[1, -1] = np.pi, 3.1  # 3.1 is near to starts on the other side
+    q[0, -1], q[1, -1] = np.pi, 3.1  # 3.1 rad is closer to initial guesses on the other side
     v = rng.normal(size=q.shape)
     run = jax.jit(jax.vmap(lambda q, v: there_and_back(model, q, v, "body")))
     back, rate, pose, again = run(q, v)
@@ -76,7 +76,7 @@ def test_turns_of_other_joints_come_back():
 
 @pytest.mark.parametrize("frame", ["com", pytest.param("body", marks=pytest.mark.slow)])
 def test_frames_of_free_bodies(frame):
-    """By the centre of mass or as in the tree: where it is, the energy, and the residual of joints and of a loop."""
+    """Positions, energy, and residuals of joints and a loop are correct for frames at the center of mass and body frames."""
     model = chain(joints.Revolute(), joints.Revolute((0.0, 1.0, 0.3)))
     loop = rc.Connect("world", (0.1, 0.2, 0.3), "body 1", at((0.3, 0.1, 0.0)))
     model = rbd.add_constraints(model, loop)
@@ -153,7 +153,7 @@ def test_unfit_arguments_are_refused(unchecked):
 
 
 def test_the_order_of_arguments_before(unchecked):
-    """`(model, q, v, maximal)` goes on, with a warning."""
+    """The old order `(model, q, v, maximal)` still works, with a warning."""
     model, q, v = pair("a", "b"), np.array([0.3, -0.2]), np.array([1.0, 2.0])
     maximal = rbd.maximal_coordinates(model)
     both = jax.jit(lambda q, v: (rbd.to_maximal(model, q, v, maximal), rbd.to_maximal(model, maximal, q, v)))

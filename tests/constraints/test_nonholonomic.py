@@ -1,4 +1,4 @@
-"""Constraints on velocities, and constraints given as functions: laws, motions in closed form, refusals."""
+"""Velocity constraints and constraints given as functions: conservation laws, closed-form motions and rejected input."""
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ UP = (0.0, 0.0, 1.0)
 
 
 def turning(angle):
-    """A function of time."""
+    """A prescribed function of time."""
     return 0.4 * jnp.sin(3 * angle)
 
 
@@ -52,7 +52,7 @@ def families():
 
 @pytest.mark.slow
 def test_rates_and_biases_are_derivatives():
-    """Where nothing holds, while time passes: rows of positions move at `rate`, and `G a + bias` is the rate of that in all.
+    """At an inconsistent, time-dependent state: `rate` is the rate of position rows, and `G a + bias` that of all rows.
 
     Book eqs. 3.29, 3.30.
     """
@@ -96,7 +96,7 @@ MASS, RADIUS, GRAVITY = 2.0, 0.3, 9.81
 
 
 def body(joint=None, kind="disk", **options):
-    """A thin disk about its z axis or a solid sphere, alone."""
+    """Returns a thin disk about its z axis, or a solid sphere."""
     across = MASS * RADIUS**2 * (0.25 if kind == "disk" else 0.4)
     along = MASS * RADIUS**2 * (0.5 if kind == "disk" else 0.4)
     inertia = rbd.Inertia.from_mass_com(MASS, np.zeros(3), np.diag([across, across, along]))
@@ -111,7 +111,10 @@ def disk():
 
 
 def leaning(angle, turn, spin):
-    """The disk with its axis at an angle from the vertical: turning about that at a rate, and about its own axis at another."""
+    """Returns the state of a disk with its axis at `angle` to the vertical.
+
+    `turn` is the rotation rate about the vertical, and `spin` the rate about the disk's axis.
+    """
     rotation = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
     axis, up = rotation[:, 2], np.array(UP)
     omega = turn * up + (spin - turn * np.cos(angle)) * axis
@@ -125,7 +128,7 @@ def leaning(angle, turn, spin):
 
 @jax.jit
 def watched(model, q, v):
-    """Of every row the energy, and by how much constraints are broken."""
+    """Returns the energy of every row, and the largest violation of the constraints."""
     energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v))(q, v)
     slip = jax.vmap(lambda q, v: rbd.constraint_velocity(model, q, v))(q, v)
     return (
@@ -136,10 +139,10 @@ def watched(model, q, v):
 
 
 def steady_spin(angle, turn):
-    """That with which a thin disk keeps leaning: with A, C its moments, `A Ω² sin cos - (C + m r²) ω Ω sin - m g r cos = 0`.
+    """Returns the spin of a steadily leaning thin disk with moments A and C.
 
-    Routh, Advanced Rigid Dynamics, art. 244, and every book after it; it is the rate of the angular momentum about the point
-    of contact, set against the moment of the weight.
+    It solves `A Ω² sin cos - (C + m r²) ω Ω sin - m g r cos = 0` (Routh, Advanced Rigid Dynamics, art. 244). The
+    equation balances the rate of angular momentum about the contact point with the moment of the weight.
     """
     across, along = MASS * RADIUS**2 / 4, MASS * RADIUS**2 / 2
     left = across * turn**2 * np.sin(angle) * np.cos(angle) - MASS * GRAVITY * RADIUS * np.cos(angle)
@@ -148,7 +151,7 @@ def steady_spin(angle, turn):
 
 @pytest.mark.slow
 def test_a_disk_leans_and_turns_steadily():
-    """For 10 s in a circle at a constant lean; the constraints hold to 1e-10 and the energy to 1e-8."""
+    """The disk leans at a constant angle for 10 s; constraints hold to 1e-10 and the energy to 1e-8."""
     angle, turn = 1.2, 1.5
     model, (q, v) = disk(), leaning(angle, turn, steady_spin(angle, turn))
     path = rbd.rollout(model, rbd.State(q, v), dt=2e-3, steps=5000, scheme=rbd.RungeKutta4(), save_every=50)
@@ -162,7 +165,7 @@ def test_a_disk_leans_and_turns_steadily():
 
 @pytest.mark.slow
 def test_what_holds_a_disk():
-    """At any state: the forces do no work, the free joint bears nothing, and the plane bears the weight and the acceleration."""
+    """At any state the constraint forces do no work, the free joint transmits nothing, and the plane carries the load."""
     model, (q, v) = disk(), leaning(0.9, 0.7, 3.0)
     v = rbd.project_velocity(model, q, v + 0.5)
     moving = rbd.constrained_dynamics(model, q, v, jnp.zeros(6))
@@ -172,7 +175,7 @@ def test_what_holds_a_disk():
     assert moving.rank == 3 and rbd.mobility(model, q) == 3
     lift = rbd.body_accelerations(model, q, v, moving.acceleration, "world_aligned")[0, 3:]
     twist = rbd.body_velocities(model, q, v, "world_aligned")[0]
-    lift = lift + jnp.cross(twist[:3], twist[3:])  # of the centre, from the spatial acceleration
+    lift = lift + jnp.cross(twist[:3], twist[3:])  # acceleration of the center, from the spatial acceleration
     np.testing.assert_allclose(
         moving.multipliers, MASS * (lift + jnp.array([0, 0, GRAVITY]))[jnp.array([2, 0, 1])], atol=1e-10
     )
@@ -181,7 +184,7 @@ def test_what_holds_a_disk():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["elimination", "range_space", "null_space", "kkt"])
 def test_derivatives_are_those_of_differences(method):
-    """Of accelerations and multipliers, by q, v and tau, and by the radius."""
+    """Derivatives of accelerations and multipliers by q, v and tau."""
     model, (q, v) = disk(), leaning(0.9, 0.7, 3.0)
     v = rbd.project_velocity(model, q, v + 0.5)
     tau = jnp.asarray(np.random.default_rng(0).normal(size=6))
@@ -227,7 +230,9 @@ def test_gradients_of_a_rollout_by_the_radius():
 
 @pytest.mark.slow
 def test_a_sphere_rolls_down_a_slope():
-    """With 5/7 of the acceleration of what slides; friction takes two sevenths of the pull. Three velocities (book §3.4)."""
+    """The sphere has 5/7 of the acceleration of a sliding body, friction is 2/7 of gravity's pull, and the mobility is
+    three (book §3.4).
+    """
     slope = 0.4
     normal = (np.sin(slope), 0.0, np.cos(slope))
     model = rbd.add_constraints(
@@ -236,9 +241,7 @@ def test_a_sphere_rolls_down_a_slope():
     q = jnp.concatenate([RADIUS * jnp.array(normal), jnp.array([1.0, 0, 0, 0])])
     assert rbd.mobility(model, q) == 3
     touching = rc.PointOnPlane("world", (0, 0, 0), normal, "body", (0, 0, 0))
-    assert (
-        rbd.mobility(rbd.add_constraints(body(kind="sphere"), touching), q) == 5
-    )  # the positions that it can reach
+    assert rbd.mobility(rbd.add_constraints(body(kind="sphere"), touching), q) == 5  # its reachable positions
     a, multipliers = rbd.constrained_dynamics(model, q, jnp.zeros(6), jnp.zeros(6))
     pull = GRAVITY * np.sin(slope)
     np.testing.assert_allclose(np.linalg.norm(a[3:]), 5 / 7 * pull, rtol=1e-12)
@@ -253,7 +256,7 @@ SLEIGH_MASS, ARM, MOMENT = 1.5, 0.4, 0.2
 
 
 def sleigh(constraint=None):
-    """Chaplygin's sleigh: a blade at the origin of a body whose centre of mass is ahead of it."""
+    """Returns Chaplygin's sleigh: a blade at the origin of a body whose center of mass is ahead of it."""
     builder = rbd.ModelBuilder(name="sleigh")
     own = rbd.Inertia.from_mass_com(SLEIGH_MASS, (ARM, 0.0, 0.0), np.diag([0.1, 0.1, MOMENT]))
     builder.add_body("sleigh", joint=joints.Planar(), inertia=own)
@@ -263,7 +266,9 @@ def sleigh(constraint=None):
 
 @pytest.mark.slow
 def test_a_knife_edge_carries_a_sleigh_as_chaplygin_found():
-    """`u̇ = a ω²` and `(J + m a²) ω̇ = -m a u ω`: with b² = (J + m a²) / m, `u = c tanh(a c t / b² + d)`, `b ω = c / cosh`."""
+    """`u̇ = a ω²` and `(J + m a²) ω̇ = -m a u ω`: with b² = (J + m a²) / m, `u = c tanh(a c t / b² + d)`, `b ω = c /
+    cosh`.
+    """
     model, b = sleigh(), np.sqrt((MOMENT + SLEIGH_MASS * ARM**2) / SLEIGH_MASS)
     turn, speed = 2.0, -1.0
     c = np.hypot(speed, b * turn)
@@ -300,13 +305,16 @@ def test_a_function_of_rates_is_what_a_family_is():
 
 @pytest.mark.slow
 def test_projection_moves_velocities_and_not_positions():
-    """Of what holds velocities; where something holds a position too, that is closed the way it would be alone."""
+    """A velocity constraint alone leaves the configuration unchanged.
+
+    With an additional position constraint, the configuration is the same as with that constraint alone.
+    """
     model, q, v = sleigh(), jnp.array([0.3, 1.0, 2.0]), jnp.array([2.0, -1.0, 0.7])
     found = rbd.project(model, rbd.State(q, v))
     here, projected = found.q, found.v
     np.testing.assert_array_equal(here, q)
     assert abs(projected[2]) < 1e-15 and abs(rbd.constraint_velocity(model, q, v)[0]) > 0.1
-    # Nearest: what is taken away is orthogonal to what is left.
+    # The projection is orthogonal: the removed velocity is orthogonal to the remaining one.
     assert abs(rbd.mass_matrix(model, q) @ (v - projected) @ projected) < 1e-12
     wall = rc.PointOnPlane("world", (0, 0, 0), (1.0, 0.5, 0.0), "sleigh", (0.2, 0.1, 0.0))
     alone = rbd.add_constraints(rbd.detach(model, "constraint"), wall)
@@ -322,7 +330,7 @@ def test_projection_moves_velocities_and_not_positions():
 
 @pytest.mark.slow
 def test_wheels_of_a_cart():
-    """Two driven wheels under a body that stays in the plane: their heights are held already, and nothing is lost by that."""
+    """Two rolling wheels under a planar body: the redundant height rows do not change the result."""
     builder = rbd.ModelBuilder(name="cart")
     builder.add_body(
         "cart", joint=joints.Planar(), inertia=rbd.Inertia.box(3.0, (0.5, 0.4, 0.1), (0.1, 0.0, 0.0))
@@ -347,7 +355,7 @@ def test_wheels_of_a_cart():
 
 
 def walled():
-    """The sleigh a moment before its nose comes to a wall that stands askew, and its configuration where it touches."""
+    """Returns the sleigh shortly before its nose hits an oblique wall, and its configuration at contact."""
     nose = rbd.Shape("nose", "sleigh", rbd.shapes.Sphere(0.1), (0.5, 0, 0), friction=(0, 0, 0))
     askew = rbd.Transform.from_xyz_rpy((0.7, 0, 0), (0, 0, ASKEW))
     wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 2, 1)), askew, friction=(0, 0, 0))
@@ -367,7 +375,7 @@ def towards_the_wall(model, q, v):
 
 @pytest.mark.slow
 def test_impacts_hold_them():
-    """The blade holds the sleigh while it is hit: it turns away."""
+    """The blade constrains the sleigh during the impact, so that the sleigh rotates."""
     model, q = walled()
     v = jnp.array([0.0, 2.0, 0.0])
     hit = rbd.contact.impact(model, q, v, restitution=0.5)
@@ -406,7 +414,10 @@ def test_refusals():
 
 @pytest.mark.slow
 def test_three_disks_in_a_taut_string():
-    """The book's constraint between three bodies, `l1 + l2 + l3 + 2 π r = p` (§3.4). The multiplier is less the tension."""
+    """The book's constraint between three bodies, `l1 + l2 + l3 + 2 π r = p` (§3.4).
+
+    The multiplier is the negative tension.
+    """
     radius = 0.1
 
     def perimeter(placements, coordinates):
@@ -421,7 +432,7 @@ def test_three_disks_in_a_taut_string():
     q = rbd.assemble(model, jnp.array([0, 0.0, 0, 0, 1.2, 0.1, 0, 0.4, 0.9])).q
     pulled = jnp.array([0, 0, 0, 0, 5.0, 0, 0, 0, 3.0])
     a, multipliers = rbd.constrained_dynamics(model, q, jnp.zeros(9), pulled)
-    assert multipliers[0] < 0  # a string pulls
+    assert multipliers[0] < 0  # the string is in tension
     place = q.reshape(3, 3)[:, 1:]
     for i in range(3):
         ways = [place[j] - place[i] for j in range(3) if j != i]
@@ -434,7 +445,7 @@ def test_three_disks_in_a_taut_string():
 
 @pytest.mark.slow
 def test_ways_to_solve_agree_on_all_of_them():
-    """With loops between bodies of a tree, and a joint that moves by itself."""
+    """The model has loops between bodies of a tree, and a driven joint."""
     model = rbd.add_constraints(loose(mimicking=False), *families())
     rng = np.random.default_rng(5)
     q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
@@ -450,7 +461,7 @@ def test_ways_to_solve_agree_on_all_of_them():
 
 @pytest.mark.slow
 def test_slip_decays_under_baumgarte():
-    """`ẇ = -2 α w` of what vanishes, whatever β."""
+    """A velocity constraint w obeys `ẇ = -2 α w` for every β."""
     model, q, v = sleigh(), jnp.array([0.3, 1.0, 2.0]), jnp.array([2.0, -1.0, 0.7])
     a = rbd.constrained_dynamics(
         model, q, v, jnp.zeros(3), stabilization=rc.Baumgarte(3.0, 50.0)
@@ -461,7 +472,7 @@ def test_slip_decays_under_baumgarte():
 
 @pytest.mark.slow
 def test_single_precision_and_a_disk_that_lies_flat():
-    """The same to single precision; where a disk touches nowhere in particular, numbers and gradients are finite."""
+    """Single precision agrees. For a disk that lies flat, without a unique contact point, values and gradients are finite."""
     model, (q, v) = disk(), leaning(0.9, 0.7, 3.0)
     single = rbd.astype(model, jnp.float32)
     asked = [x.astype(jnp.float32) for x in (q, v, jnp.zeros(6))]
@@ -489,7 +500,7 @@ def test_single_precision_and_a_disk_that_lies_flat():
 
 @pytest.mark.slow
 def test_energy_momentum_keeps_the_energy_of_a_disk():
-    """To rounding, with the constraints held over each step as a whole."""
+    """Energy is conserved to rounding, with constraints that hold on average over each step."""
     model, (q, v) = disk(), leaning(1.1, 1.0, 4.0)
     v = rbd.project_velocity(model, q, v)
     path = rbd.rollout(

@@ -1,4 +1,4 @@
-"""What joints transmit, against Pinocchio, MuJoCo's sensors, power, and another way to cut a loop."""
+"""Joint reactions agree with Pinocchio, MuJoCo's sensors, the joints' power, and a loop that is cut elsewhere."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ def motion(model, seed=0):
 
 @jax.jit
 def bodies_alone(model, q, v, a, wrenches, f_ext):
-    """What every body is given beside what its acceleration needs, in the world about its origin: zero by Newton and Euler."""
+    """Returns the residual of the Newton-Euler equations for each body, in world axes about the origin."""
     placed = rbd.forward_kinematics(model, q)
     given = placed.force(wrenches)
     for body, parent in enumerate(model.topology.parents):
@@ -59,7 +59,9 @@ def bodies_alone(model, q, v, a, wrenches, f_ext):
 @pytest.mark.slow
 @pytest.mark.parametrize("floating", [False, True])
 def test_against_pinocchio(floating):
-    """Its forces of the joints, those of moving bodies; and Newton and Euler for each body alone, welded ones too."""
+    """Wrenches agree with Pinocchio's for moving joints, and satisfy the Newton-Euler equations for every body, also
+    welded ones.
+    """
     links = [("upper", 2), ("flange", 0.5), ("slide", 1), ("side", 0.7)]
     text = URDF.format(links="".join(LINK.format(*link) for link in links))
     model = rbd.load_urdf(text, floating_base=floating)
@@ -96,7 +98,7 @@ MJCF = """<mujoco><option gravity="1 -2 -9.81"/><compiler angle="radian"/><world
 
 
 def test_against_the_sensors_of_mujoco(tmp_path):
-    """A force and a torque sensor in each joint, and in a weld."""
+    """The model has a force and a torque sensor in each joint and in a weld."""
     (tmp_path / "arm.xml").write_text(MJCF)
     model, theirs = rbd.load_mjcf(tmp_path / "arm.xml"), mujoco.MjModel.from_xml_string(MJCF)
     data, to = mujoco.MjData(theirs), rbd.interop.MujocoMap(model, theirs)
@@ -115,7 +117,7 @@ def test_against_the_sensors_of_mujoco(tmp_path):
 
 @pytest.mark.slow
 def test_along_every_joint_is_what_drives_it():
-    """Of every family of joints: `Sᵀ f = tau - armature a`, and with it the power."""
+    """For every joint family `Sᵀ f = tau - armature a`, which gives the power."""
     model = rbd.load("all_joints")
     q, v, a = motion(model, 2)
 
@@ -137,7 +139,7 @@ def test_along_every_joint_is_what_drives_it():
 
 
 def four_bar(cut):
-    """A rhombus of rods, opened between coupler and follower or, in the plane of motion, between crank and coupler."""
+    """Returns a rhombus of rods, cut between coupler and follower or, in the plane of motion, between crank and coupler."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 1.0), name="four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
     if cut == "follower":
@@ -154,17 +156,17 @@ def four_bar(cut):
 
 @jax.jit
 def loaded(model, q, v, tau):
-    """Wrenches of the joints in a driven motion, and what the multipliers do to each body."""
+    """Returns the joint wrenches of a driven motion, with and without the multipliers, and the body placements."""
     solved = rbd.constrained_dynamics(model, q, v, tau)
     wrenches = rbd.joint_wrenches(model, q, v, solved.acceleration, None, solved.multipliers)
-    # Without the multipliers, told as zero, they miss what the loop bears.
+    # With zero multipliers the wrenches lack the load of the loop.
     missing = rbd.joint_wrenches(model, q, v, solved.acceleration, None, 0 * solved.multipliers)
     return wrenches, missing, rbd.forward_kinematics(model, q)
 
 
 @pytest.mark.slow
 def test_a_loop_cut_elsewhere_bears_the_same():
-    """The forces in the plane, which are determined, at the joints that both have: crank and follower on the ground."""
+    """In-plane forces, which are determinate, agree at the joints of both models: crank and follower on the ground."""
     angle, rate, tau = 0.7, 1.3, jnp.array([0.5, 0.0, 0.0])
     bars = {"follower": [1.0, -1.0, 1.0], "crank": [1.0, 1.0, -1.0]}
     forces = []
@@ -173,7 +175,7 @@ def test_a_loop_cut_elsewhere_bears_the_same():
         wrenches, missing, placed = loaded(model, angle * jnp.array(way), rate * jnp.array(way), tau)
         bodies = [model.body_index(body) for body in ("crank", "follower")]
         forces.append(placed.force(wrenches)[np.array(bodies)][:, 3:5])
-        # Along the joints are the controls: z is the axis of all.
+        # Along the joints, whose axes are z, the wrenches are the controls.
         assert_each_close(wrenches[:, 2], tau, 1e-9)
         assert np.abs(missing[:, 2] - tau).max() > 0.1
     assert_each_close(forces[0], forces[1], 1e-9)
@@ -192,7 +194,7 @@ def test_multipliers_are_required_where_there_are_loops():
 
 @pytest.mark.slow
 def test_along_a_trajectory():
-    """Multipliers and reactions at the start of each step, with what acts: dampers, a control, a spring between bodies."""
+    """Multipliers and reactions at the start of each step, with dampers, a control and a spring between bodies."""
     model = rbd.add_forces(
         four_bar("follower"),
         forces.SpringDamper(("crank", "follower"), [(0.5, 0.0, 0.0), (0.5, 0.0, 0.0)], 30.0, 0.5, 1.0),
@@ -219,7 +221,7 @@ def test_along_a_trajectory():
 
 @pytest.mark.slow
 def test_derivatives():
-    """By the state, along a direction, in both modes; with a loop, through the multipliers too."""
+    """Directional derivatives by the state in both modes, through the multipliers of a loop."""
     model = four_bar("follower")
     tau = jnp.array([0.5, 0.2, 0.0])
     weights = jnp.asarray(np.random.default_rng(7).normal(size=(3, 6)))

@@ -1,4 +1,4 @@
-"""Models that move with a few independent variables: as under constraints, as with mimic joints, and without drift."""
+"""Models in a few independent variables agree with constrained models and mimic joints, and do not drift."""
 
 import equinox as eqx
 import jax
@@ -18,7 +18,10 @@ RATIOS = (1.0, 0.7, -0.4)
 
 
 def finger(mimic=False, curved=False, **along):
-    """A palm that turns, and three knuckles. They follow the first: by themselves, by constraints, or not at all."""
+    """Returns a rotating palm and three knuckles.
+
+    The knuckles follow the first with `mimic`, by constraints with `curved`, or else move independently.
+    """
     rng = np.random.default_rng(4)
     builder = rbd.ModelBuilder(name="finger")
     builder.add_body("palm", "world", joints.Revolute((0.3, 1.0, 0.2)), placement(rng), inertia(rng), **along)
@@ -36,18 +39,18 @@ def finger(mimic=False, curved=False, **along):
     return builder.build()
 
 
-#: How far the second and the third knuckle turn, in powers of the turn of the first.
+#: Rotations of the second and third knuckle, as polynomials in the first knuckle's angle.
 CURVES = ((0.7, 0.3, 0.0), (0.4, -0.2, 0.1))
 
 
 def tendon(y):
-    """The palm, and a tendon that turns the three knuckles, not in proportion."""
+    """Returns the joint angles for the palm and a tendon that rotates the three knuckles nonlinearly."""
     powers = y[1] ** jnp.arange(1.0, 4.0)
     return jnp.concatenate([y, jnp.sum(jnp.array(CURVES) * powers[None], axis=1)])
 
 
 class Proportional(eqx.Module):
-    """The palm, and one variable that turns the knuckles in these ratios."""
+    """Maps the palm's angle and one variable to joint angles, with fixed ratios for the knuckles."""
 
     ratios: jax.Array
 
@@ -62,7 +65,7 @@ SPRING = forces.SpringDamper(("world", "knuckle 2"), [[1.0, 0.2, 0.5], [0.3, 0.0
 
 @pytest.mark.slow
 def test_the_same_mechanism_as_under_constraints():
-    """Accelerations, with all that acts, and a motion. Sueda §2.6."""
+    """Accelerations under all forces, and a motion. Sueda §2.6."""
     tied, free = finger(curved=True, **PASSIVE), finger(**PASSIVE)
     reduced, effort = rbd.ReducedModel(free, tendon, 2), jnp.array([1.3, -0.8])
 
@@ -99,7 +102,9 @@ def test_the_same_mechanism_as_under_constraints():
 
 @pytest.mark.slow
 def test_the_same_mechanism_as_with_followers():
-    """Knuckles in proportion, implicit stiffness and damping (Sueda eqs. 2.79, 2.83); the gradient by what the closure holds."""
+    """Proportional knuckles with implicit stiffness and damping (Sueda eqs. 2.79, 2.83), and the gradient by the
+    closure's ratios.
+    """
     mimic = finger(mimic=True, **PASSIVE)
     reduced = rbd.ReducedModel(finger(**PASSIVE), Proportional(jnp.array(RATIOS)), 2)
     controls = jnp.asarray(np.random.default_rng(5).normal(size=(20, 2)))
@@ -125,7 +130,7 @@ def test_the_same_mechanism_as_with_followers():
 
 @pytest.mark.slow
 def test_a_posed_rope_keeps_its_energy():
-    """Ball joints along a curve of two variables; what acts is gravity alone. It stops at an event."""
+    """Ball joints along a curve of two variables under gravity; an event ends the rollout."""
     rng = np.random.default_rng(6)
     builder, parent = rbd.ModelBuilder(name="rope"), "world"
     for i in range(3):
@@ -176,9 +181,9 @@ def test_what_is_refused():
 
 
 def test_the_force_that_holds_the_joints():
-    """`τ_c` is the one of the book's systems with constraint forces as unknowns (eqs. 3.18 and 3.19), and does no work.
+    """`τ_c` solves the book's systems with unknown constraint forces (eqs. 3.18 and 3.19), and does no work.
 
-    Printed (3.19) has the inverse inertia with the other sign: what it finds is `-τ_c`.
+    Printed (3.19) has the inverse inertia with the other sign, so that its solution is `-τ_c`.
     """
     reduced, tau = rbd.ReducedModel(finger(), tendon, 2), np.array([1.0, -2.0, 0.5, 3.0])
 
@@ -206,7 +211,7 @@ def test_the_force_that_holds_the_joints():
 
 
 BARS = 4
-#: The notes' own example, all angles the same; and one in which J_rR changes.
+#: Sueda's example, in which all angles are equal, and one with a varying J_rR.
 CLOSURES = {
     "equal angles": lambda y: jnp.full(BARS, y[0]),
     "curl": lambda y: y[0] * jnp.arange(1.0, BARS + 1) + y[1] * jnp.sin(y[0] * jnp.arange(0.0, BARS)),
@@ -216,9 +221,9 @@ CLOSURES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLOSURES)
 def test_hyper_reduced_equations(name):
-    """Sueda (eqs. 2.80 to 2.83), each matrix by itself: chained Jacobians, their rates, and the acceleration.
+    """Sueda (eqs. 2.80 to 2.83), each matrix separately: chained Jacobians, their rates, and the acceleration.
 
-    And the derivatives of that by the variables and their rates, against differences.
+    Derivatives by the variables and their rates agree with differences.
     """
     closure, size = CLOSURES[name], 1 if name == "equal angles" else 2
     builder, parent = rbd.ModelBuilder(name="chain"), "world"
@@ -237,7 +242,7 @@ def test_hyper_reduced_equations(name):
         return system.acceleration(jnp.zeros(()), rbd.State(y, rate))
 
     def maximal(q):
-        """J_mr, in the axes of each body."""
+        """Returns J_mr, in the axes of each body."""
         product = lambda dv: rbd.jacobian_product(model, q, dv, "body").reshape(-1)
         return jax.vmap(product, out_axes=1)(jnp.eye(BARS))
 

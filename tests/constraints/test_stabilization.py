@@ -1,4 +1,4 @@
-"""Simulations stay on their constraints: by projection, on the level of velocities, and where loops are redundant."""
+"""Simulations satisfy their constraints by projection, at the velocity level, and with redundant loops."""
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from rbd_jax import constraints as rc, joints
 
 
 def crooked():
-    """A four-bar with sides 1, 1.3, 0.9 and 1.1."""
+    """Returns a four-bar with sides 1, 1.3, 0.9 and 1.1."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="crooked four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
     builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD)
@@ -37,7 +37,7 @@ def state():
 
 
 def run(model, state, scheme, dt=0.01, steps=50, **options):
-    """The trajectory, and its largest residuals in positions and in velocities."""
+    """Returns the trajectory, and its largest residuals in position and velocity."""
     path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme, **options)
     positions = jax.vmap(lambda q: rbd.constraint_residual(model, q))(path.q)
     velocities = jax.vmap(lambda q, v: rbd.constraint_velocity(model, q, v))(path.q, path.v)
@@ -46,7 +46,7 @@ def run(model, state, scheme, dt=0.01, steps=50, **options):
 
 @pytest.mark.slow
 def test_projection(state):
-    """An explicit scheme drifts, and projected it does not; the motion is the same to the order of the scheme."""
+    """An explicit scheme drifts without projection and not with it. The motion is the same to the order of the scheme."""
 
     @jax.jit
     def both(state):
@@ -57,7 +57,7 @@ def test_projection(state):
 
     (free, drift), (held, left), exact = both(state)
     assert drift[0] > 1e-3 and drift[1] > 1e-3
-    assert max(left) < 1e-10  # what two steps of Newton's method leave of 1e-3
+    assert max(left) < 1e-10  # residual of 1e-3 after two Newton iterations
     assert np.abs(held.q - exact.q).max() < 0.1
 
 
@@ -77,7 +77,9 @@ def test_projection_is_differentiated(state):
 
 @pytest.mark.slow
 def test_constraints_on_both_levels(state):
-    """Generalized-α closes positions, and stabilized it closes velocities as well; both are of second order."""
+    """Generalized-α satisfies position constraints, and with `stabilized` also velocity constraints; both are of second
+    order.
+    """
 
     @jax.jit
     def errors(state):
@@ -111,7 +113,9 @@ REDUNDANT = [
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", REDUNDANT, ids=lambda scheme: type(scheme).__name__)
 def test_redundant_loops_in_implicit_schemes(scheme):
-    """A four-bar closed by a whole hinge, three of five rows redundant, moves as one closed by two rows; derivatives too."""
+    """A four-bar with three redundant rows of five moves like one that is closed by two rows, and has the same
+    derivatives.
+    """
     q, v = jnp.array([1.1, -1.1, 1.1]), jnp.array([-2.0, 2.0, -2.0])
 
     def end(loop, speed):

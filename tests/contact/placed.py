@@ -1,4 +1,4 @@
-"""Pairs of geometries in random placements, and what MuJoCo has for them."""
+"""Pairs of geometries in random placements, and MuJoCo's results for them."""
 
 import functools
 
@@ -11,7 +11,7 @@ from rbd_jax import Transform
 from rbd_jax.shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Sphere
 
 
-#: A convex body of fourteen corners, in numbers that single precision has, in which MuJoCo keeps meshes.
+#: A convex body with fourteen corners. Its numbers are exact in single precision, because MuJoCo stores meshes in it.
 CORNERS = np.random.default_rng(0).normal(size=(14, 3))
 CORNERS *= np.array([0.3, 0.5, 0.4]) / np.linalg.norm(CORNERS, axis=1, keepdims=True)
 CORNERS = CORNERS.astype(np.float32).astype(float)
@@ -29,12 +29,12 @@ GEOMETRIES = {
     "hfield": HeightField(HILLS, (1.0, 0.7), 0.2),
 }
 
-#: How far MuJoCo looks for contacts.
+#: Margin within which MuJoCo detects contacts.
 MARGIN = 0.1
 
 
 def placements(seed: int, count: int, reach: float = 0.42):
-    """Two placements, each of so many: rotations (count, 3, 3) and positions (count, 3) for either."""
+    """Returns two batches of placements: rotations (count, 3, 3) and positions (count, 3)."""
     random = np.random.default_rng(seed)
     quaternions = random.normal(size=(2, count, 4))
     rotations = np.zeros((2, count, 9))
@@ -48,16 +48,16 @@ def placements(seed: int, count: int, reach: float = 0.42):
 
 @functools.cache
 def batched(function, a, b):
-    """A compiled function of placements, each of many, from one of two geometries and their placements."""
+    """Returns a compiled, batched function of the placements of two geometries."""
     one = lambda at_a, at_b: function(GEOMETRIES[a], at_a, GEOMETRIES[b], at_b)
     return jax.jit(jax.vmap(one))
 
 
 class Scene:
-    """A pair of MuJoCo's geoms, the second of which can move."""
+    """A pair of MuJoCo geoms, the second of which can move."""
 
     def __init__(self, a: str, b: str):
-        heights = " ".join(map(str, HILLS[::-1].ravel()))  # the first row of a file is the far one
+        heights = " ".join(map(str, HILLS[::-1].ravel()))  # the first row in a file is the far one
         corners = " ".join(map(str, CORNERS.ravel()))
         asset = f'<mesh name="mesh" vertex="{corners}" inertia="convex"/>'
         asset += f'<hfield name="hfield" nrow="3" ncol="4" size="1 .7 .7 .2" elevation="{heights}"/>'
@@ -71,14 +71,17 @@ class Scene:
 
     @staticmethod
     def _geom(name: str) -> str:
-        margin = f'margin="{MARGIN / 2}"'  # those of both are added
+        margin = f'margin="{MARGIN / 2}"'  # MuJoCo adds both margins
         if name in ("mesh", "hfield"):
             return f'<geom type="{name}" {name}="{name}" {margin}/>'
         sizes = " ".join(str(x) for leaf in jax.tree.leaves(GEOMETRIES[name]) for x in np.ravel(leaf))
         return f'<geom type="{name}" size="{sizes}{" 1" * (name == "plane")}" {margin}/>'
 
     def place(self, *placed):
-        """Each a rotation and a position. MuJoCo has moved the frame of a mesh to its middle."""
+        """Places both geoms at (rotation, position) pairs.
+
+        MuJoCo has moved the frame of a mesh to its center, which this corrects.
+        """
         for i, (rotation, position) in enumerate(placed):
             if self.model.geom_type[i] == mujoco.mjtGeom.mjGEOM_MESH:
                 own = np.zeros(9)
@@ -88,7 +91,7 @@ class Scene:
             self.data.geom_xpos[i], self.data.geom_xmat[i] = position, np.ravel(rotation)
 
     def distances(self, at_a, at_b):
-        """`mj_geomDistance`, and its nearest points."""
+        """Returns distances of `mj_geomDistance` and its nearest points."""
         found, points = [], np.zeros((len(at_a.position), 6))
         for k, ends in enumerate(points):
             self.place(*((np.asarray(at.rotation[k]), np.asarray(at.position[k])) for at in (at_a, at_b)))
@@ -96,7 +99,10 @@ class Scene:
         return np.array(found), points.reshape(-1, 2, 3)
 
     def contacts(self, at_a, at_b):
-        """`mj_collision`: for each placement a list of distances, positions and frames with the axes as columns."""
+        """Returns contacts of `mj_collision`.
+
+        Each placement has a list of distances, positions and frames with axes as columns.
+        """
         found = []
         for k in range(len(at_a.position)):
             self.place(*((np.asarray(at.rotation[k]), np.asarray(at.position[k])) for at in (at_a, at_b)))

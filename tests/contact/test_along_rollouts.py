@@ -1,4 +1,4 @@
-"""The search of a contact law in each step of a simulation begins with the acceleration of the step before."""
+"""In each simulation step the contact solver starts from the acceleration of the previous step."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ STEPS = 400
 
 
 def counted(law, counts):
-    """A law that tells how many steps each of its searches takes, from the guess and without one."""
+    """Returns a contact model that records the iterations of each solve, with and without the initial guess."""
 
     class Counted(law):
         def reaction(self, motion, free, prepared, step=None, guess=None, within=None, phase=None):
@@ -33,7 +33,10 @@ def counted(law, counts):
     [(contact.Soft, "pyramidal", 0.85), (contact.Soft, "elliptic", 0.9), (contact.Rigid, "elliptic", 0.75)],
 )
 def test_a_guess_saves_steps(law, cone, share):
-    """A quadruped falls and comes to rest. A search takes at least one step; of those beyond it `Soft` saves half."""
+    """A quadruped falls and comes to rest.
+
+    A solve takes at least one iteration. The guess saves half of the further iterations of `Soft`.
+    """
     counts: list = []
     model = rbd.attach(rbd.detach(rbd.load("quadruped"), "contact law"), counted(law, counts)(cone))
     q = model.reference.at[2].add(0.05)

@@ -1,4 +1,4 @@
-"""Compliant contact: how deep a ball lies, what a bounce costs, what sticks and creeps, and every kind of system."""
+"""Compliant contact: penetration at rest, bounces, sticking and creeping, and all kinds of systems."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,10 @@ from rbd_jax.contact import Compliant
 
 
 def ball(*things, gravity=(0, 0, -9.81), high=0.1, turns=False):
-    """A ball of 2 kg and 0.1 m that slides along x and z (or is free), above a floor."""
+    """Returns a ball of 2 kg and radius 0.1 m above a floor.
+
+    It slides along x and z, or with `turns` is a free body.
+    """
     builder = rbd.ModelBuilder(gravity, "ball")
     inertia = rbd.Inertia.sphere(2.0, 0.1)
     if turns:
@@ -38,7 +41,10 @@ def run(model, v, steps, dt=0.002, **options):
 
 @pytest.mark.slow
 def test_it_lies_as_deep_as_its_weight_presses():
-    """`m g / k`, however stiff: a step of 20 ms is 40 times what an explicit one could take. Book eq. 11.74."""
+    """The penetration is `m g / k` for high stiffness.
+
+    A step of 20 ms is 40 times an explicit scheme's limit. Book eq. 11.74.
+    """
     model = ball(Compliant("floor", "ball", 1e7, 1e4, law="linear"))
     path = run(model, [0.0, 0.0], 100, dt=0.02, scheme=rbd.LinearlyImplicitEuler())
     assert path.code == 0
@@ -47,7 +53,11 @@ def test_it_lies_as_deep_as_its_weight_presses():
 
 @pytest.fixture(scope="module")
 def bounced():
-    """The energy of a ball before, and long after, it hits the floor at 1 m/s, by damping."""
+    """Returns a function of the damping that simulates a bounce.
+
+    The ball hits the floor at 1 m/s. The function returns the final velocity, its derivative, and the energy along the
+    motion.
+    """
     model = ball(Compliant("floor", "ball", 1e5), high=0.11, gravity=(0, 0, 0))
 
     def energies(damping):
@@ -77,7 +87,7 @@ def test_a_bounce_keeps_energy_without_damping_and_loses_it_with(bounced):
 
 
 def test_a_surface_that_is_left_comes_back():
-    """By `exp(-k t / d)`, while a ball hovers within what it was pressed in by (book eqs. 11.73, 11.76)."""
+    """The surface recovers by `exp(-k t / d)` while a ball hovers within the indentation (book eqs. 11.73, 11.76)."""
     force = Compliant("floor", "ball", 1e3, 50.0, law="viscoelastic", series_stiffness=1e5, pressed=0.02)
     path = run(ball(force, gravity=(0, 0, 0), high=0.09), [0.0, 0.0], 50, scheme=rbd.RungeKutta4())
     falling = 0.02 * np.exp(-1e3 / 50 * np.asarray(path.t))
@@ -85,12 +95,16 @@ def test_a_surface_that_is_left_comes_back():
     assert 10 < away.sum() < 50
     assert_allclose(path.own[away, 0], falling[away], rtol=1e-6)
     assert_allclose(path.own[:, 1:], np.broadcast_to(falling[:, None], (51, 3)), rtol=1e-6)
-    assert np.abs(path.v[away]).max() < 1e-12 and path.v[-1, 1] > 0  # and then it is pushed up
+    # afterwards the surface pushes the ball up
+    assert np.abs(path.v[away]).max() < 1e-12 and path.v[-1, 1] > 0
 
 
 @pytest.fixture(scope="module")
 def viscoelastic():
-    """A ball that falls by 1 cm and bounces: its speed when it has left for the first time, its energy, and where it ends."""
+    """Returns a function of the surface parameters that simulates a fall by 1 cm with bounces.
+
+    The function returns the ball's speed after its first bounce, the gradient, the energy, and the final state.
+    """
     plain = ball(high=0.11)
 
     def fallen(numbers):
@@ -111,7 +125,10 @@ def viscoelastic():
 
 @pytest.mark.slow
 def test_a_viscoelastic_bounce(viscoelastic):
-    """Energy never grows, though it is hit again before it is back. At rest both springs bear the weight. Derivatives."""
+    """The energy never increases, although the surface is hit again before it has recovered.
+
+    At rest both springs carry the weight. Derivatives agree with differences.
+    """
     numbers = jnp.array([2e4, 100.0, 1e6])
     (speed, (energy, final)), slopes = viscoelastic(numbers)
     assert energy[0] - energy[-1] > 0.1 and np.diff(energy).max() < 1e-7
@@ -126,7 +143,7 @@ def test_a_viscoelastic_bounce(viscoelastic):
 
 @pytest.mark.slow
 def test_a_stiff_series_is_the_linear_law():
-    """Until it is left: the same bounce, of a surface that follows at once (book eq. 11.74)."""
+    """Until the contact separates the bounce is the same, because a stiff surface follows at once (book eq. 11.74)."""
     common = {"gravity": (0, 0, 0), "high": 0.102}
     ends = []
     for force in (
@@ -150,7 +167,7 @@ def test_what_a_viscoelastic_surface_takes():
 @pytest.mark.slow
 @pytest.mark.parametrize("sliding", ["regularized", "bristle"])
 def test_friction(sliding):
-    """On a slope below the angle of friction bristles hold, and regularized friction creeps; above it both slide alike.
+    """On a slope below the friction angle bristles hold and regularized friction creeps; above it both slide equally.
 
     Book eqs. 11.77 to 11.79.
     """
@@ -176,7 +193,7 @@ def test_schemes_roll_alike(scheme):
     force = Compliant("floor", "ball", 1e6, 1e7, 0.5, sliding="bristle")
     path = run(ball(force, turns=True, high=0.0995), [0, 0, 0, 1.0, 0, 0], 1000, dt=1e-3, scheme=scheme)
     v = rbd.lie.quaternion.rotate(*map(jnp.asarray, (path.q[-1, 3:], path.v[-1, 3:])))
-    # From sliding to rolling at 5/7.
+    # Sliding turns into rolling at 5/7 of the initial speed.
     assert_allclose(v, [5 / 7, 0, 0], atol=0.02)
 
 
@@ -205,7 +222,7 @@ def test_loops_reduced_models_edits_and_single_precision():
     assert found.dtype == jnp.float32
     assert_allclose(found, expected, rtol=1e-4)
     two = rbd.detach(model, "shape")
-    assert not two.forces  # what is between shapes goes with them
+    assert not two.forces  # forces between shapes are removed with the shapes
 
 
 @pytest.mark.slow
@@ -245,7 +262,7 @@ def test_shapes_that_are_not_there():
 
 @pytest.mark.slow
 def test_its_forces_are_among_those_of_the_contacts():
-    """What it does is told beside what a law of contact does, and instead of a contact without a force where there is no law."""
+    """Contact results include a compliant force, beside a contact model or in place of a contact without force."""
     force = Compliant("floor", "ball", 1e5, law="linear")
     for law in ((), (rbd.contact.Soft(),)):
         model = ball(force, *law)

@@ -1,7 +1,7 @@
 """Derivatives of complementarity problems where a force and its slack are both zero: a contact that only touches.
 
-Every choice of which of the two stays zero is a branch with its own derivative. That of `lemke` is one of them, that of
-`solve_lcp` a mean of them.
+Every choice of which of the two stays zero is a branch with its own derivative. `lemke` returns the derivative of one
+branch, `solve_lcp` a mean of several.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from rbd_jax.contact.solvers import Code, lemke, solve_lcp
 CHAIN = [[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 2.0]]
 PLAIN = [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]]
 
-#: M and d. Ties: of one contact that another one lifts, of several, of all.
+#: M and d. Ties occur at one contact that another one lifts, at several contacts, and at all.
 DEGENERATE = {
     "lifted": ([[2, 1, 0], [1, 2, 0], [0, 0, 1]], [-1, -0.5, 1]),
     "lifted exactly, and pressed": ([[2, 1, 0], [1, 2, 0], [0, 0, 1]], [-1, -0.5, -1]),
@@ -43,7 +43,7 @@ SYMMETRIC = [name for name, (M, _) in DEGENERATE.items() if np.linalg.eigvalsh(M
 
 
 def branches(M, d, force):
-    """The derivatives of the force by d and by the entries of M, of all bases that have this solution."""
+    """Returns derivatives of the force by d and the entries of M, for all bases with this solution."""
     slack = M @ force + d
     touching = np.flatnonzero((force < 1e-9) & (slack < 1e-9))
     found = []
@@ -61,7 +61,7 @@ def branches(M, d, force):
 
 
 def asked(solve):
-    """Force, slack and code of all problems, and their derivatives in both modes."""
+    """Returns force, slack and code of all problems, and their derivatives in both modes."""
 
     def one(M, d):
         def of(x):
@@ -95,7 +95,7 @@ def test_pivots_end_in_a_branch(pivoted, name):
     assert code == Code.SOLVED and ((force < 1e-9) & (slack < 1e-9)).any()
     assert_close(slack, M @ force + d, 1e-12)
     assert_close(reverse, forward, 1e-12)
-    # And the slack changes as the equation says.
+    # The slack changes as the equation requires.
     by_M = np.einsum("ij,k->ijk", np.eye(3), force).reshape(3, 9)
     assert_close(forward[3:], M @ forward[:3] + np.concatenate([np.eye(3), by_M], axis=1), 1e-9)
     known = branches(M, d, force)
@@ -105,13 +105,13 @@ def test_pivots_end_in_a_branch(pivoted, name):
 
 @pytest.mark.parametrize("turn", range(3))
 def test_derivatives_predict_changes_into_their_branch(pivoted, turn):
-    """Along a change of d under which the branch stays the solution: forces and slacks of its basis grow."""
+    """Derivatives predict changes of d that keep the branch's solution: forces and slacks of its basis increase."""
     values, _, forward, _ = pivoted
     M, d = PROBLEMS
     rng, step = np.random.default_rng(turn), 1e-6
     changes = rng.normal(size=d.shape)
     moved = np.einsum("pij,pj->pi", forward[:, :, :3], changes)
-    # Those of the basis are moved up by a change that makes them grow, where they are zero.
+    # Basic variables that are zero get a change that increases them.
     tied = (values[:, :3] < 1e-9) & (values[:, 3:] < 1e-9)
     pushes = np.abs(forward[:, :3, :3]).max(axis=2) > 1e-12
     grow = np.where(tied, np.where(pushes, np.abs(moved[:, :3]), 0), moved[:, :3])

@@ -1,4 +1,4 @@
-"""What a rollout tells of contacts that are doubtful: too deep at the start, or searched for in vain."""
+"""Result codes of rollouts for deep initial penetration and for contact solves that do not converge."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def at(model, height):
 
 @pytest.fixture(scope="module")
 def paths():
-    """Of a ball that starts above the floor, a little in it, by half in it, and with all of it below."""
+    """Returns paths of a ball that starts above the floor, slightly in it, half in it, and completely below it."""
     model = ball("sunk", rbd.joints.Prismatic((0, 0, 1)))
     starts = rbd.State(np.array([[0.3], [0.09], [0.05], [-0.3]]), np.zeros((4, 1)))
     run = jax.jit(rbd.batch_map(lambda state: rbd.rollout(model, state, dt=0.005, steps=60)))
@@ -47,7 +47,7 @@ def test_a_start_deep_in_another_shape_is_told_of_each_sample(paths):
 
 @pytest.mark.slow
 def test_what_is_pressed_in_on_the_way_is_no_start():
-    """A batch is simulated row by row: a ball that has hit the floor hard is deep in it where the next row begins."""
+    """A batch is simulated row by row: a ball that has hit the floor hard is deep in it when the next row starts."""
     model = ball("thrown")
     starts = jax.vmap(lambda height: at(model, height))(jnp.array([0.2, 0.05]))
     starts = rbd.State(starts.q, starts.v.at[0, 5].set(-12.0))

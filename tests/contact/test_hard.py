@@ -1,4 +1,4 @@
-"""Rigid contact from event to event: closed forms of bouncing, sliding and rolling, every system, derivatives."""
+"""Event-driven rigid contact: closed forms of bouncing, sliding and rolling, all kinds of systems, and derivatives."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ G = 9.81
 
 
 def thing(shape, height, law, mu=0.3, tilt=0.0, **joint):
-    """A free body above a floor, in a gravity that is tilted."""
+    """Returns a free body above a floor, with tilted gravity."""
     gravity = G * np.array([np.sin(tilt), 0, -np.cos(tilt)])
     builder = rbd.ModelBuilder(tuple(gravity), "thing")
     at = np.array([0, 0, height, 1.0, 0, 0, 0])
@@ -31,7 +31,7 @@ def thing(shape, height, law, mu=0.3, tilt=0.0, **joint):
 
 
 def bounced(height, time, e):
-    """How high a ball is that falls from a height and bounces."""
+    """Returns the height of a bouncing ball after it falls from a given height."""
     speed, now = np.sqrt(2 * G * height), np.sqrt(2 * height / G)
     assert time > now
     while True:
@@ -46,7 +46,7 @@ BALL = rbd.shapes.Sphere(0.1)
 
 @pytest.fixture(scope="module")
 def thrown():
-    """The path of a ball without friction, thrown at a speed from a height, for a second."""
+    """Returns a function of speed and height that simulates a frictionless ball for one second."""
     model = thing(BALL, 0.1, Hard(0.8), mu=0.0)
 
     def run(speed, height):
@@ -58,7 +58,7 @@ def thrown():
 
 @pytest.mark.slow
 def test_a_ball_bounces_as_it_should(thrown):
-    """To rounding, though neither of its impacts is at the end of a step. Book table 11.1."""
+    """The path is exact to rounding, although no impact is at the end of a step. Book table 11.1."""
     path = thrown(1.5, 0.5)
     assert path.code == Result.SUCCESS
     assert_allclose(path.q[-1, 0], 1.5, atol=1e-12)
@@ -79,7 +79,7 @@ def test_derivatives_are_those_of_the_closed_form(thrown, mode):
 
 @pytest.fixture(scope="module")
 def slid():
-    """Paths of a block that slides on a floor under an angle."""
+    """Returns a function that simulates a sliding block on a floor at an angle."""
     model = thing(rbd.shapes.Box((0.1, 0.1, 0.05)), 0.05, Hard(), mu=0.5)
 
     def run(speed, tilt):
@@ -92,7 +92,7 @@ def slid():
 
 @pytest.mark.slow
 def test_a_block_comes_to_rest_after_its_way(slid):
-    """Where it comes to rest is found within a step: v² / (2 μ g), to rounding."""
+    """The rollout locates the stop within a step: the distance is v² / (2 μ g), to rounding."""
     path = slid(1.0, 0.0)
     assert path.code == Result.SUCCESS
     assert_allclose(path.q[-1, 0], 1 / (2 * 0.5 * G), atol=1e-9)
@@ -106,13 +106,13 @@ def test_a_block_sticks_below_and_slides_above_the_angle_of_friction(slid):
     sticks, slides = slid(0.0, limit - 1e-3), slid(0.0, limit + 1e-3)
     assert np.abs(sticks.v).max() < 1e-9
     a = G * (np.sin(limit + 1e-3) - 0.5 * np.cos(limit + 1e-3))
-    # Four corners share the load, which Lemke's pivots find to some 1e-8 of gravity.
+    # Four corners share the load. Lemke's algorithm solves for it to about 1e-8 of gravity.
     assert_allclose(slides.v[-1, 3] - slides.v[-11, 3], 0.1 * a, atol=0.1 * 1e-8 * G)
 
 
 @pytest.mark.slow
 def test_a_ball_slides_and_then_rolls():
-    """From a speed without spin: it rolls from 2 v / (7 μ g) on, at 5/7 of the speed."""
+    """From a speed without spin the ball rolls after 2 v / (7 μ g), at 5/7 of the speed."""
     model = thing(BALL, 0.1, Hard(), mu=0.2)
     path = jax.jit(
         lambda speed: rbd.rollout(
@@ -120,7 +120,7 @@ def test_a_ball_slides_and_then_rolls():
         )
     )(1.0)
     moves = jax.vmap(rbd.lie.quaternion.rotate)(path.q[:, 3:7], path.v[:, 3:])
-    # What is held is so to 1e-8 m/s.
+    # Sticking contacts hold to 1e-8 m/s.
     assert_allclose(moves[-1, 0], 5 / 7, atol=2e-7)
     rolls = 2 / (7 * 0.2 * G)
     before = int(rolls / 0.01)
@@ -129,7 +129,7 @@ def test_a_ball_slides_and_then_rolls():
 
 @pytest.mark.slow
 def test_loops_and_reduced_models_bounce_alike():
-    """A ball on a slope z = 2 x by two slides, as hard constraint and by one variable, above a floor."""
+    """A ball on a slope z = 2 x above a floor bounces equally as two constrained slides and as a reduced model."""
     builder = rbd.ModelBuilder(name="slider")
     builder.add_body("x", "world", rbd.joints.Prismatic((1, 0, 0)), None, rbd.Inertia.sphere(0.5, 0.1))
     builder.add_body("z", "x", rbd.joints.Prismatic((0, 0, 1)), None, rbd.Inertia.sphere(1.0, 0.1))
@@ -145,7 +145,7 @@ def test_loops_and_reduced_models_bounce_alike():
     few = rbd.rollout(reduced, rbd.State(jnp.zeros(1), jnp.zeros(1)), dt=0.01, steps=60)
     assert whole.code == few.code == Result.SUCCESS
     assert_allclose(whole.q[:, 1], few.q[:, 0], atol=1e-8)
-    # Along the slope everything is as heavy as 1 + 1.5 / 4, and falls so much slower.
+    # Along the slope the inertia is 1 + 1.5 / 4, and the acceleration is smaller by this factor.
     fall = G / (1 + 1.5 / 4)
     speed, first = 0.5 * np.sqrt(2 * fall * 0.2), np.sqrt(2 * 0.2 / fall)
     since = 0.4 - first

@@ -1,4 +1,4 @@
-"""Impact: what the book prints, energy and momentum, restitution, friction, and models with loops."""
+"""Impacts: the book's numbers, energy and momentum, restitution, friction, and models with loops."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from rbd_jax.contact.solvers import Code
 
 
 def balls(*places, mass=1.0, radius=0.2, friction=0.5, floor=True, slides=False):
-    """Free balls at these places, or balls on slides along x, and a floor at height zero; and where they are."""
+    """Returns free balls, or balls on slides along x, at these positions, with a floor at height zero."""
     builder = rbd.ModelBuilder(name="balls")
     for index, (place, own) in enumerate(zip(places, np.broadcast_to(mass, len(places)))):
         name, place = f"b{index}", np.array(place, float)
@@ -34,7 +34,7 @@ def energy(model, v):
 
 @pytest.mark.slow
 def test_a_sphere_that_sticks():
-    """Book eq. 11.72: `v_x` and `R ω` come to 5/7."""
+    """Book eq. 11.72: `v_x` and `R ω` become 5/7."""
     model = balls((0, 0, 0.2), friction=5.0)
     hit = impact(model, model.reference, jnp.array([0, 0, 0, 1.0, 0, -2.0]), restitution=0.6)
     assert hit.code == Code.SOLVED
@@ -45,7 +45,7 @@ def test_a_sphere_that_sticks():
 def test_a_sphere_that_slides_is_not_thrown_up_by_friction():
     model = balls((0, 0, 0.2), friction=0.1)
     hit = impact(model, model.reference, jnp.array([0, 0, 0, 3.0, 0, -2.0]))
-    # λ = 2 along the normal and 0.2 across it.
+    # λ = 2 along the normal and 0.2 tangentially.
     assert_allclose(hit.velocity, [0, 0.2 * 0.2 / (0.4 * 0.2**2), 0, 2.8, 0, 0], atol=1e-9)
     assert_allclose(np.abs(hit.impulse[0, :3]).max(), 2.0, rtol=1e-9)
 
@@ -65,7 +65,7 @@ def test_head_on(law):
 
 @pytest.mark.slow
 def test_a_box_on_its_corner():
-    """M = 1/m + r²/I and λ = (1 + e) 3 / M, with the impulse half a metre off the centre. Book eqs. 11.55 to 11.59."""
+    """M = 1/m + r²/I and λ = (1 + e) 3 / M, for an impulse half a meter from the center. Book eqs. 11.55 to 11.59."""
     builder = rbd.ModelBuilder(name="box")
     inertia = rbd.Inertia.from_mass_com(2.0, jnp.zeros(3), jnp.diag(jnp.array([0.1, 0.2, 0.3])))
     builder.add_body("box", "world", rbd.joints.Free(), None, inertia)
@@ -82,7 +82,7 @@ def test_a_box_on_its_corner():
 
 @pytest.mark.slow
 def test_newtons_cradle():
-    """Of balls in a row the impulse goes on from one to the next; Poisson's law shares it as Newton's."""
+    """The impulse propagates along a row of balls: energy does not grow and momentum is conserved."""
     model = balls(*((0.4 * k, 0, 1) for k in range(3)), floor=False, slides=True)
     hit = impact(model, model.reference, jnp.array([1.0, 0, 0]), 1.0)
     assert_allclose(jnp.sum(hit.velocity), 1.0, rtol=1e-9)
@@ -90,7 +90,7 @@ def test_newtons_cradle():
 
 
 def heap(seed):
-    """Balls in contact with each other and the floor."""
+    """Returns balls in contact with each other and the floor."""
     rng = np.random.default_rng(seed)
     places = [(0, 0, 0.2), (0.4, 0, 0.2), (0.2, 0, 0.2 + 0.4 * np.sqrt(3) / 2)]
     return balls(*places, mass=rng.uniform(0.2, 5, 3), friction=0.6), rng
@@ -108,7 +108,7 @@ def test_energy_never_grows_and_momentum_is_exchanged(law):
     assert (after <= before * (1 + 1e-9)).all() and (after < 0.999 * before).any()
     contacts = rbd.contacts(model, model.reference)
     force = np.einsum("nij,knj->kni", contacts.frame, hit.impulse[:, :, :3])
-    # Of each ball: what it gets, less what it gives.
+    # The net impulse on each ball.
     pairs = [contacts.shapes[k] for k in contacts.pair]
     for index in range(3):
         gets = sum(
@@ -118,7 +118,7 @@ def test_energy_never_grows_and_momentum_is_exchanged(law):
         mass = model.inertias.mass[index]
         changed = hit.velocity[:, 6 * index + 3 : 6 * index + 6] - v[:, 6 * index + 3 : 6 * index + 6]
         assert_allclose(mass * changed, gets, atol=1e-8)
-    # Impulses push, within their cones, and nothing that touches goes on approaching.
+    # Impulses are repulsive and within their cones, and no contact has an approach velocity.
     assert (hit.impulse[:, :, 0] >= -1e-9).all()
     across = np.linalg.norm(hit.impulse[:, :, 1:3], axis=-1)
     assert (across <= 0.6 * hit.impulse[:, :, 0] + 1e-8).all()
@@ -150,7 +150,7 @@ def test_loops_stay_closed():
     tied = rbd.add_constraints(
         builder.build(), rbd.constraints.CoordinateCoupling({"x": [0, -2], "z": [0, 1]})
     )
-    # z = 2 x, and energy ½ (1.5/4 + 1) ż².
+    # z = 2 x, with energy ½ (1.5/4 + 1) ż².
     hit = impact(tied, jnp.zeros(2), jnp.array([-0.5, -1.0]), 0.5, friction=0.0)
     assert_allclose(hit.velocity, [0.25, 0.5], atol=1e-9)
     assert_allclose(hit.impulse[0, 0], 1.5 * (1.5 / 4 + 1), rtol=1e-9)

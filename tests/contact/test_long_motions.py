@@ -1,4 +1,4 @@
-"""Gradients through long motions with contact: a ball that bounces, slides and rolls, for a thousand steps."""
+"""Gradients through long motions with contact: a ball that bounces, slides and rolls for a thousand steps."""
 
 import functools
 
@@ -14,10 +14,10 @@ from rbd_jax.contact import Rigid, Soft
 
 STEPS = 1000
 
-#: What is asked of the end: a number of where it is, how it is turned and how it moves.
+#: The scalar to differentiate weights the final position, orientation and velocity.
 WEIGHTS = np.random.default_rng(0).normal(size=13)
 
-#: A law, and the length of a step.
+#: Contact model and time step.
 LAWS = {
     "soft pyramids": (Soft(), 1e-3),
     "soft cones": (Soft("elliptic"), 1e-3),
@@ -25,7 +25,7 @@ LAWS = {
 }
 SPRING = (-3e4, -20.0)
 
-#: The root of the precision, what `Rigid` has if nothing is said.
+#: The default smoothing of `Rigid`: the square root of the machine precision.
 USUAL = 2.0**-26
 
 
@@ -42,21 +42,21 @@ def ball(law):
 
 
 def softened(model, softness):
-    """The model with such a smoothing of `Rigid`."""
+    """Returns the model with another smoothing of `Rigid`."""
     is_law = lambda x: isinstance(x, Rigid)
     soften = lambda law: eqx.tree_at(lambda law: law.smoothing, law, softness) if is_law(law) else law
     return jax.tree.map(soften, model, is_leaf=is_law)
 
 
 def thrown(model, dt, x):
-    """The path of a ball of 0.1 m with a height above the floor and a velocity, `x` = [z, ω, v]."""
+    """Simulates a ball of radius 0.1 m with height above the floor and velocity `x` = [z, ω, v]."""
     q = model.reference.at[2].set(0.1 + x[0])
     return rbd.rollout(model, rbd.State(q, x[1:]), dt=dt, steps=STEPS, save_every=STEPS)
 
 
 @functools.cache
 def followed(name):
-    """By starts and softness of rigid contact: a number of the end, whether all went well, and the derivatives by the start."""
+    """Returns a function of initial states and smoothing, with a scalar of the final state, the code and the gradient."""
     law, dt = LAWS[name]
     model = ball(law)
 
@@ -74,7 +74,7 @@ def run(name, x, softness=USUAL):
 
 
 def starts(count):
-    """Balls that are thrown down, with spin, from where they bounce a few times."""
+    """Returns states of balls that are thrown down with spin and bounce a few times."""
     random = np.random.default_rng(1)
     x = random.normal(size=(count, 7)) * [0, 3, 3, 3, 2, 2, 0.3]
     x[:, 0] = random.uniform(0.05, 0.2, count)
@@ -82,7 +82,7 @@ def starts(count):
 
 
 def by_differences(name, x, step):
-    """Central differences (n, 7), and by how much those ahead and behind differ, which is how much the derivative changes."""
+    """Returns central differences (n, 7), and the change of the derivative, from the difference of both one-sided ones."""
     moved = x[:, None, None] + step * np.array([1, -1])[:, None, None] * np.eye(7)
     values = run(name, moved.reshape(-1, 7))[0].reshape(len(x), 2, 7)
     here = run(name, x)[0][:, None]
@@ -93,13 +93,17 @@ def by_differences(name, x, step):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_they_are_differences_where_the_motion_is_smooth(name):
-    """Its pieces are as short as 1e-7 of a start, since from bounce to bounce all grows; differences tell where it is smooth."""
+    """Gradients agree with differences where the motion is smooth.
+
+    Perturbations grow at each bounce, so that smooth pieces are as short as 1e-7 in the initial state. Differences of
+    two sizes identify them.
+    """
     x = starts(16)
     slopes = run(name, x)[1]
     (wide, _), (narrow, change) = (by_differences(name, x, step) for step in (1e-7, 5e-8))
     size = np.maximum(np.abs(narrow).max(axis=1), 1)
-    # Where two differences are one but for the third derivative, no kink or jump is between them. Rigid bounces that nearly slide
-    # bend so much that the rounding of forces, 1e-11 of them, is 1e-5 of the derivative.
+    # If two differences agree up to the third derivative, there is no kink or jump between them. Rigid bounces close to
+    # sliding have such large curvature that rounding errors of 1e-11 in forces become 1e-5 of the derivative.
     same = np.abs(wide - narrow).max(axis=1) < 3e-5 * size
     smooth = same & (change.max(axis=1) < (1e-4 if name == "rigid" else 0.1) * size)
     assert smooth.sum() >= 8, (name, smooth.sum())
@@ -108,8 +112,9 @@ def test_they_are_differences_where_the_motion_is_smooth(name):
     assert error[smooth].max() < 1e-5, (name, error[smooth].max())
 
 
-#: Starts that are not smooth, in heights above the floor and velocities [ω, v]: exactly touching, at rest, falling straight,
-#: rolling, turning on the spot, sliding without spin, a little in the floor, and all of it within rounding.
+#: Nonsmooth initial states, as height above the floor and velocities [ω, v]: exactly touching, at rest, falling
+#: vertically, rolling, spinning in place, sliding without spin, slightly in the floor, and each of them within
+#: rounding.
 SPECIAL = {
     "at rest on the floor": [0, 0, 0, 0, 0, 0, 0],
     "at rest above it": [0.1, 0, 0, 0, 0, 0, 0],
@@ -134,7 +139,7 @@ SPECIAL = {
 def test_they_are_finite_everywhere(name):
     random = np.random.default_rng(2)
     x = np.concatenate([np.array(list(SPECIAL.values()), float), starts(48)])
-    # And of any start some numbers that are exactly zero.
+    # Sets random numbers of the other states exactly to zero.
     x[len(SPECIAL) :] *= random.integers(0, 2, (48, 7))
     values, slopes = run(name, x)
     finite = np.isfinite(values) & np.isfinite(slopes).all(axis=1)
@@ -143,12 +148,12 @@ def test_they_are_finite_everywhere(name):
 
 @pytest.mark.slow
 def test_those_of_smoothed_contact_become_those_of_rigid():
-    """In proportion to how soft it is, once the motion is the same."""
+    """The error is proportional to the smoothing, once the motion is the same."""
     x = starts(16)
     slopes = run("rigid", x)[1]
     size = np.maximum(np.abs(slopes).max(axis=1), 1)
     softness = np.array([1e-4, 1e-5, 1e-6, 1e-7])
     errors = np.array([np.abs(run("rigid", x, s)[1] - slopes).max(axis=1) / size for s in softness])
     assert (np.median(errors, axis=1) < 10 * softness).all(), np.median(errors, axis=1)
-    # And all but starts of which rounding alone decides the end.
+    # A few initial states are excluded, because rounding decides their final state.
     assert np.quantile(errors[-1], 0.9) < 1e-4, errors[-1]

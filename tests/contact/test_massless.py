@@ -1,4 +1,4 @@
-"""Bodies without mass under `Soft`, such as the feet of many robots: contact as stiff as MuJoCo's."""
+"""Massless bodies under `Soft`, such as the feet of many robots, have MuJoCo's contact stiffness."""
 
 import jax
 import mujoco
@@ -13,7 +13,7 @@ mobility = jax.jit(lambda model: mobilities(model).bodies)
 
 FOOT = '<geom type="sphere" size="0.02" pos="0.05 0 0.03" mass="0"/>'
 
-#: What the massless foot of a free body may have inside.
+#: Possible contents of a free body's massless foot.
 FEET = {
     "a shape": FOOT,
     "an inertial frame": f'<inertial mass="0" pos="0.02 0.01 0.3" diaginertia="0 0 0"/>{FOOT}',
@@ -23,7 +23,7 @@ FEET = {
 
 
 def standing(foot):
-    """A block on a foot that is welded to it, 0.4 m below, over a floor."""
+    """Returns a block on a welded foot 0.4 m below it, above a floor."""
     return f"""
       <mujoco>
         <worldbody>
@@ -46,7 +46,7 @@ def test_mobilities_are_mujocos(foot):
 
 
 def test_forces_are_mujocos():
-    """Tilted by 0.6 rad, 3 mm in the floor."""
+    """The body is tilted by 0.6 rad and penetrates the floor by 3 mm."""
     xml = standing(FEET["an inertial frame"])
     compiled, model = mujoco.MjModel.from_xml_string(xml), rbd.load_mjcf(xml)
     data = mujoco.MjData(compiled)

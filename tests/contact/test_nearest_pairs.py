@@ -1,4 +1,4 @@
-"""A bound on the pairs of shapes that are looked at: the nearest by their bounding spheres."""
+"""Limits on the number of tested shape pairs: the nearest ones by bounding spheres."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import rbd_jax as rbd
 from rbd_jax.contact import Rigid, Soft
 
 
-#: A heap of four balls, two of which touch, and a floor under them, as numbers for their heights.
+#: Heights of four balls above a floor; the lowest two touch.
 HEIGHTS = (0.098, 0.29, 0.8, 1.4)
 
 
@@ -40,7 +40,7 @@ def accelerated(law):
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [lambda **given: Soft(**given), lambda **given: Rigid(**given)])
 def test_the_nearest_pairs_are_enough(law):
-    """Of six pairs of balls one touches, in the second sample none."""
+    """One of six pairs of balls touches in the first sample, and no pair in the second."""
     heights = jnp.array([0.0, 0.2])
     every, lost = accelerated(law())(heights)
     assert lost is None
@@ -54,7 +54,7 @@ def test_the_nearest_pairs_are_enough(law):
 
 @pytest.mark.slow
 def test_what_is_left_out_is_told():
-    """The second ball touches the first and the third: one of the pairs is looked at."""
+    """The second ball touches the first and the third, but only one pair is tested."""
     model = heap(Soft(pairs=1))
     q = model.reference.at[16].set(0.48)
     assert rbd.contact_forces(model, rbd.State(q, jnp.zeros(24))).lost == 1

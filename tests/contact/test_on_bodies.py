@@ -1,4 +1,4 @@
-"""Contacts with the world as functions of body accelerations: the same rows, forces and Hessians as rows of the whole model."""
+"""Contacts with the world as functions of body accelerations have the rows, forces and Hessians of the complete model."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,10 @@ from rbd_jax.dynamics.mass_matrix import composite_rigid_body
 
 
 def two_legs(mimic: bool):
-    """A floating base with two legs, the second of which may follow the first, and a free ball; spheres and boxes at a floor."""
+    """Returns a floating base with two legs, and a free ball; spheres and boxes at a floor.
+
+    With `mimic` the second leg follows the first.
+    """
     builder = rbd.ModelBuilder()
     inertia = rbd.Inertia.sphere(1.0, 0.2)
     builder.add_body("base", joint=rbd.joints.Free(), inertia=inertia)
@@ -123,7 +126,7 @@ def test_a_matrix_with_the_pattern_of_a_tree_is_inverted_by_fewer_operations():
 
 @pytest.mark.slow
 def test_a_bound_keeps_the_deepest_contacts():
-    """Four corners of a tilted box are in the floor; with two, the shallow ones do nothing."""
+    """Four corners of a tilted box penetrate the floor; with a limit of two the shallow ones have no force."""
     builder = rbd.ModelBuilder()
     builder.add_body("box", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(1.0, (0.4, 0.4, 0.4)))
     shapes = (

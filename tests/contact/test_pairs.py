@@ -1,4 +1,4 @@
-"""Pairs of geometries: against MuJoCo, and laws that hold for all of them."""
+"""Pairs of geometries against MuJoCo, and properties that hold for all pairs."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from rbd_jax import ModelError, Transform
 from rbd_jax.shapes import Box, Capsule, Cylinder, Geometry, Plane, Sphere
 
 
-#: Pairs whose contacts MuJoCo has in closed form, so that they are the same to rounding.
+#: Pairs whose contacts MuJoCo computes in closed form, which agree to rounding.
 CLOSED = [
     ("plane", "sphere"),
     ("plane", "capsule"),
@@ -38,10 +38,10 @@ ALL = [(a, b) for i, a in enumerate(CONVEX) for b in CONVEX[i:]]
 
 
 def assert_among(found, expected, tolerance, what, missed=0.0, margin=MARGIN):
-    """Each of MuJoCo's contacts is one of ours, and where it has four at most each of ours is one of its.
+    """Checks that our contacts include MuJoCo's, and that both agree where MuJoCo has at most four.
 
-    - `missed`: the share of placements where only the deepest has to be.
-    - `margin`: how far apart what is compared may be.
+    - `missed`: the share of placements in which only the deepest contact must agree.
+    - `margin`: largest distance of the compared contacts.
     """
     found = jax.tree.map(np.asarray, found)
     ours = [
@@ -64,7 +64,7 @@ def assert_among(found, expected, tolerance, what, missed=0.0, margin=MARGIN):
                     (max(np.max(np.abs(x - y)) for x, y in zip(one, other)) for other in near), default=np.inf
                 ),
             )
-        # Of a plane and a mesh MuJoCo has three points at most.
+        # MuJoCo returns at most three points for a plane and a mesh.
         if off > tolerance or (what != ("plane", "mesh") and len(near) != len(theirs)):
             others.append((k, off, len(near), len(theirs)))
     assert len(others) <= missed * len(expected), (what, len(others), others[:3])
@@ -87,8 +87,8 @@ def test_contacts_are_those_of_mujoco(pair):
 def test_contacts_of_many_are_those_of_mujoco(pair):
     at_a, at_b = placements(8, 10_000)
     found = batched(contact.contact_points, *pair)(at_a, at_b)
-    # Of boxes, all points that touch; of those that are apart ours are four that are spread out. Of meshes with equally deep
-    # corners MuJoCo has others.
+    # For penetrating boxes all points agree. For separated boxes ours are four spread-out points. MuJoCo chooses other
+    # corners for meshes with equally deep ones.
     missed = {("box", "box"): 0.03, ("plane", "mesh"): 1e-3}.get(pair, 0.0)
     expected = Scene(*pair).contacts(at_a, at_b)
     assert_among(found, expected, 1e-6, pair, missed)
@@ -110,7 +110,10 @@ def test_signed_distances_are_those_of_mujoco(pair):
 
 
 def check_distances(pair, at_a, at_b, found, missed=0.0):
-    """With the nearest points on the line of the normal; at most such a share of deep ones is deeper than need be."""
+    """Checks distances, and that the nearest points are on the normal's line.
+
+    At most the share `missed` of penetrating pairs may have a larger depth than necessary.
+    """
     expected, points = Scene(*pair).distances(at_a, at_b)
     found = jax.tree.map(np.asarray, found)
     off = found.distance - expected
@@ -120,7 +123,7 @@ def check_distances(pair, at_a, at_b, found, missed=0.0):
     between = found.points[:, 1] - found.points[:, 0]
     along = found.distance[:, None] * found.normal
     assert_close(between, along, 1e-12)
-    # MuJoCo's search ends where the distance is right to 1e-9, the direction and so the root of that.
+    # MuJoCo's search stops with a distance error of 1e-9, so that the direction error is about its square root.
     apart = expected > 0.01
     theirs = (points[apart, 1] - points[apart, 0]) / expected[apart, None]
     assert_close(found.normal[apart], theirs, 1e-4)
@@ -129,7 +132,7 @@ def check_distances(pair, at_a, at_b, found, missed=0.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", ALL, ids="-".join)
 def test_signed_distances_of_many_are_those_of_mujoco(pair):
-    """MuJoCo's own for capsules that go through boxes is not the least translation, so those are left out."""
+    """For capsules that pass through boxes MuJoCo does not return the smallest translation, so these are left out."""
     at_a, at_b = placements(3, 10_000)
     found = batched(contact.signed_distance, *pair)(at_a, at_b)
     if pair == ("capsule", "box"):
@@ -155,7 +158,7 @@ def test_swapped_geometries_have_the_opposite_normal():
 
 
 def turned(at, x):
-    """A placement that has moved: by a twist, to first order and second, in its own frame and the world's."""
+    """Returns a placement moved by a twist, to second order: rotation in its own frame, translation in the world's."""
     a, b, c = x[0], x[1], x[2]
     zero = jnp.zeros_like(a)
     half = 0.5 * jnp.stack([jnp.stack([zero, -c, b]), jnp.stack([c, zero, -a]), jnp.stack([-b, a, zero])])
@@ -164,7 +167,7 @@ def turned(at, x):
 
 
 def measured(a, b):
-    """Distance, normal and points of two geometries, as a function of twists (6 each) and of growth (1 each)."""
+    """Returns distance, normal and points of two geometries, as a function of twists (6 each) and scales (1 each)."""
 
     def of(x, at_a, at_b):
         one = jax.tree.map(lambda leaf: leaf * (1 + x[12]), GEOMETRIES[a])
@@ -184,7 +187,7 @@ def check_derivatives(pair, count, order):
     step = 1e-5
 
     def first(s, at_a, at_b):
-        """Backward, along a line."""
+        """Returns the reverse-mode derivative along a line."""
         gradient = jax.grad(lambda x: jnp.dot(weights, of(x, at_a, at_b)))(s * way)
         return jnp.dot(gradient, other)
 
@@ -199,7 +202,7 @@ def check_derivatives(pair, count, order):
         expected = (ends(jnp.asarray(step), at_a, at_b) - ends(jnp.asarray(-step), at_a, at_b)) / (2 * step)
         off = np.abs(found - expected) / (1 + np.abs(expected))
         assert np.isfinite(found).all()
-        assert np.sort(off)[-2] < 1e-5, (pair, np.sort(off)[-4:])  # one may be where features change
+        assert np.sort(off)[-2] < 1e-5, (pair, np.sort(off)[-4:])  # one sample may be at a change of features
 
 
 @pytest.mark.slow
@@ -218,7 +221,7 @@ def test_derivatives_of_second_order(pair):
     check_derivatives(pair, 30, 2)
 
 
-#: Placements at which something is not unique, or is zero: (pair, positions of the second beside the first).
+#: Placements with non-unique or zero quantities: (pair, positions of the second relative to the first).
 SPECIAL = [
     ("sphere", "sphere", [(0, 0, 0), (0.8, 0, 0), (0, 0, 1e-9)]),
     ("sphere", "box", [(0, 0, 0), (0.7, 0, 0), (0, 0.6, 0.9)]),
@@ -239,7 +242,7 @@ def test_special_placements_are_finite(a, b, positions):
 
 
 def check_special(a, b, positions, dtype):
-    """As they are, tiny and huge."""
+    """Checks the placements at the original size, tiny and huge."""
     eye = Transform.identity(dtype)
 
     def total(x, size):
@@ -277,10 +280,7 @@ def test_special_placements_of_a_search_are_finite(pair, dtype):
 
 
 def test_a_box_on_a_box_has_four_corners():
-    """Upright, a little sunk in: the corners of what the two sides have in common, and none where there are only two.
-
-    Book §11.6.
-    """
+    """An upright box, slightly sunk in, has the corners of the common area as contacts (book §11.6)."""
     place = lambda *x: Transform.from_xyz_rpy(x)
     found = jax.jit(contact.contact_points)(
         Box((0.5, 0.5, 0.1)), place(0.0, 0.0, 0.0), Box((0.2, 0.3, 0.4)), place(0.4, 0.0, 0.49)
@@ -318,7 +318,7 @@ def test_points_that_are_not_there_change_with_nothing():
 
 @pytest.mark.slow
 def test_terrain_is_touched_by_the_cells_in_reach():
-    """Against MuJoCo's prisms, the deepest of them, for balls above the inner cells."""
+    """The deepest contact agrees with that of MuJoCo's prisms, for balls above the inner cells."""
     random = np.random.default_rng(7)
     count = 12
     middles = np.column_stack(
@@ -349,18 +349,18 @@ def test_ground_does_not_touch_ground(a, b):
 
 
 class Lens(Geometry):
-    """A ball of radius one that is cut off where x > 0.5: of a user's own."""
+    """A user-defined geometry: a unit ball cut off at x > 0.5."""
 
     depth: jax.Array
 
     def inertia(self, density):
-        pytest.fail("contact does not ask for it")
+        pytest.fail("contact must not call inertia")
 
     def triangles(self):
-        pytest.fail("contact does not ask for them")
+        pytest.fail("contact must not call triangles")
 
     def ray(self, origin, direction):
-        pytest.fail("contact does not ask for it")
+        pytest.fail("contact must not call ray")
 
 
 def test_a_geometry_of_ones_own_joins_in():

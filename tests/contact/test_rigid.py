@@ -1,4 +1,4 @@
-"""Rigid contact: what a block, a ball, a stack and a joint do, every kind of system, and gradients."""
+"""Rigid contact: blocks, balls, stacks and joints, all kinds of systems, and gradients."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from rbd_jax.contact import Rigid
 
 
 def on_floor(*shapes, law, mu=0.5, apart=0.0, gravity=(0, 0, -9.81)):
-    """Free bodies of 1 kg above each other, so far apart, on a floor."""
+    """Returns free bodies of 1 kg in a column above a floor, with gaps of `apart`."""
     builder = rbd.ModelBuilder(gravity, "things")
     height = 0.0
     for k, shape in enumerate(shapes):
@@ -40,7 +40,7 @@ BLOCK = on_floor(rbd.shapes.Box((0.1, 0.1, 0.1)), law=Rigid())
 
 @pytest.fixture(scope="module")
 def slid():
-    """The path of a block whose floor is tilted by an angle, with a speed along it."""
+    """Returns a function of the floor's angle and the speed along it that simulates a block."""
 
     def run(angle, speed):
         gravity = 9.81 * jnp.stack([jnp.sin(angle), 0 * angle, -jnp.cos(angle)])
@@ -58,13 +58,13 @@ def test_a_block_sticks_below_and_slides_above_the_angle_of_friction(slid):
     speed = slides.v[:, 3]
     a = 9.81 * (np.sin(limit + 0.001) - 0.5 * np.cos(limit + 0.001))
     assert_allclose(speed[-1] - speed[-51], 50 * 0.005 * a, rtol=1e-5)
-    # Over the floor by what a convex problem costs.
+    # The block hovers above the floor by the relaxation error of the convex problem.
     assert_allclose(slides.q[-1, 2] - 0.1, 0.005 * 0.5 * speed[-1], rtol=0.05)
 
 
 @pytest.mark.slow
 def test_a_block_comes_to_rest(slid):
-    """After v² / (2 μ g), to the first order in the step. Sueda eqs. 1.80, 1.88."""
+    """The distance is v² / (2 μ g), to first order in the time step. Sueda eqs. 1.80, 1.88."""
     end = slid(0.0, 1.0)
     assert np.abs(end.v[-1]).max() < 1e-8
     assert_allclose(end.q[-1, 0], 1 / (2 * 0.5 * 9.81), rtol=0.03)
@@ -81,7 +81,7 @@ def test_a_ball_rolls_at_five_sevenths():
 @pytest.mark.slow
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
 def test_a_ball_bounces(e):
-    """From 0.1 m, with so much less speed each time; never higher than before."""
+    """The ball starts at 0.1 m, loses speed by restitution at each bounce, and never rises above its previous height."""
     model = on_floor(rbd.shapes.Sphere(0.1), law=Rigid(restitution=e), apart=0.1)
     height = np.asarray(path(model, dt=0.001, steps=500).q[:, 2]) - 0.1
     bottom = np.argmin(height[:200])
@@ -111,7 +111,7 @@ def pendulum(*things, friction=0.0, limits=(-np.inf, np.inf)):
 
 @pytest.mark.slow
 def test_stops_and_dry_friction_of_joints():
-    """Friction is Coulomb's law, as without the law of contact; a stop is reached and not passed."""
+    """Dry friction is the same as without a contact model; a joint limit is reached and not passed."""
     run = jax.jit(lambda model: path(replace(model, reference=jnp.array([1.0])), steps=800))
     own, other = run(pendulum(Rigid(), friction=2.0)), run(pendulum(friction=2.0))
     assert_allclose(own.q, other.q, atol=1e-6)
@@ -123,7 +123,7 @@ def test_stops_and_dry_friction_of_joints():
 
 @pytest.mark.slow
 def test_constraints_are_held():
-    """A ball on a slope z = 2 x by two slides, as hard constraint and by one variable, above a floor."""
+    """A ball on a slope z = 2 x above a floor moves equally as two constrained slides and as a reduced model."""
     builder = rbd.ModelBuilder(name="slider")
     builder.add_body("x", "world", rbd.joints.Prismatic((1, 0, 0)), None, rbd.Inertia.sphere(0.5, 0.1))
     builder.add_body(
@@ -146,7 +146,7 @@ def test_constraints_are_held():
 
 @pytest.mark.slow
 def test_derivatives_through_a_bounce():
-    """And a smoother law is a law nearby."""
+    """Smoother contact models stay close to the original."""
     model = on_floor(rbd.shapes.Sphere(0.1), law=Rigid(restitution=0.5, smoothing=1e-3), apart=0.05)
 
     def end(speed, smoothing=None):

@@ -1,4 +1,4 @@
-"""Rigid contact in steps: over random heaps, velocities, coefficients and steps, it never makes energy nor momentum."""
+"""Rigid contact never increases energy or momentum, for random heaps, velocities, coefficients and time steps."""
 
 import functools
 
@@ -18,7 +18,7 @@ RADIUS = 0.2
 
 
 def balls(law, floor: bool):
-    """Balls that touch each other, two below and one on top, without weight."""
+    """Returns three balls that touch each other, two below and one on top, without gravity."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0), name="heap")
     top = RADIUS * (1 + np.sqrt(3))
     for index, place in enumerate([(0, 0, RADIUS), (2 * RADIUS, 0, RADIUS), (RADIUS, 0, top)]):
@@ -33,7 +33,7 @@ def balls(law, floor: bool):
 
 
 def drawn(model, n, seed=0):
-    """Velocities, steps from 0.1 ms to 1 s, places drawn apart by nothing or little, and restitutions."""
+    """Returns random velocities, time steps from 0.1 ms to 1 s, configurations with no or small gaps, and restitutions."""
     rng = np.random.default_rng(seed)
     v, dt = rng.normal(size=(n, model.nv)), 10 ** rng.uniform(-4, 0, n)
     apart = 1 + rng.choice([0, 1e-3, 0.05], size=(n, 1))
@@ -43,7 +43,7 @@ def drawn(model, n, seed=0):
 
 
 def after_a_step(model, restitution: bool):
-    """A heap after a step, with its code."""
+    """Returns a function that simulates one step of a heap, with its code."""
 
     def one(q, v, dt, e):
         own = model
@@ -68,10 +68,11 @@ def test_contact_makes_no_energy_at_any_step(cone, bounces, floor):
     energy = jax.vmap(lambda q, v: rbd.kinetic_energy(model, q, v))
     before, after = np.asarray(energy(q, v)), np.asarray(energy(there, end))
     assert (after <= before * (1 + 1e-6)).all()
-    assert (after < 0.99 * before).mean() > 0.3  # many of them hit each other, and lose some
+    assert (after < 0.99 * before).mean() > 0.3  # many balls collide and lose energy
     if floor:
         return
-    # What one gets the other gives: linear and angular momentum about the origin, and balls are alike in all directions.
+    # Linear and angular momentum about the origin are conserved. A ball's rotational inertia is the same in all
+    # directions.
     masses = np.asarray(model.inertias.mass)
     places = np.asarray(q).reshape(len(q), -1, 7)[:, :, :3]
 
@@ -90,12 +91,12 @@ def test_contact_makes_no_energy_at_any_step(cone, bounces, floor):
 
 @jax.jit
 def allowed(before, stopped, after):
-    """The share that energy allows, of masses of one."""
+    """Returns the share of the restitution that energy allows, for unit masses."""
     return as_energy_allows(lambda u: u, before, stopped, after)
 
 
 def test_restitution_within_rounding_of_the_energy_there_was():
-    """Where nothing is hit, velocities before and after differ by rounding: the share is a number, and has a derivative."""
+    """Without a collision, velocities before and after differ only by rounding: the share and its derivative stay finite."""
     before, stopped = np.array([1.0, 0.5]), np.array([1.0 + 2e-16, 0.5])
     ways = np.array([-3e-16, -1e-300, 0.0, 3e-16])
 
@@ -108,14 +109,14 @@ def test_restitution_within_rounding_of_the_energy_there_was():
     value, slope = ask(before, stopped, ways)
     assert np.isfinite(value).all() and np.isfinite(slope).all()
     assert np.min(value) >= 0 and np.max(value) <= 1
-    # Back through the other side of the same energy: all that is beyond it is cut off.
+    # The velocity is reversed to the same energy; everything beyond it is cut off.
     turned = float(allowed(before, stopped, -2 * stopped))
     after = stopped + turned * (-2 * stopped - stopped)
     assert_allclose(np.sum(after**2), np.sum(before**2), rtol=1e-12)
 
 
 def test_the_share_that_energy_allows():
-    """The root of |stopped + s way|² = |before|², also where both velocities are the same to rounding."""
+    """The share solves `|stopped + s way|² = |before|²`, also where both velocities are the same to rounding."""
     share = allowed
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -125,7 +126,7 @@ def test_the_share_that_energy_allows():
         assert 0 < s < 1
         assert_allclose(np.linalg.norm(stopped + 10 * s * way), np.linalg.norm(before), rtol=1e-12)
         assert share(before, stopped, 0.9 * stopped) == 1
-    # No room, and a way that first loses energy: once 0 / 0.
+    # No energy is available, and the direction first loses energy. This case once returned 0 / 0.
     one, other = np.array([1.0, 0.0]), np.array([-3.0, 0.0])
     assert_allclose(share(one, one, other), 0.5)
     slopes = jax.jit(jax.grad(share, argnums=(0, 1, 2)))(one, one, other)
@@ -137,7 +138,7 @@ def test_the_share_that_energy_allows():
 @pytest.mark.slow
 @pytest.mark.parametrize("apart", [0.0, 0.8])
 def test_a_ball_flies_between_its_bounces(apart):
-    """For seconds, in steps on most of which contact does nothing but rounding."""
+    """The ball flies for seconds, in steps on most of which contact contributes only rounding."""
     builder = rbd.ModelBuilder(name="ball")
     builder.add_body("ball", "world", rbd.joints.Free(), None, rbd.Inertia.sphere(0.1, 0.04))
     builder.attach(

@@ -1,4 +1,4 @@
-"""Configurations in which nothing overlaps, near others."""
+"""`separated` returns nearby configurations without overlaps."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from rbd_jax import contact
 
 
 def balls():
-    """Two balls above a floor, one of them on a slide with three times the mass."""
+    """Returns two balls above a floor, one of them on a slide and with three times the mass."""
     builder = rbd.ModelBuilder(name="balls")
     builder.add_body("one", "world", rbd.joints.Translational(), None, rbd.Inertia.sphere(1.0, 0.1))
     builder.add_body(
@@ -32,10 +32,10 @@ def test_what_overlaps_is_moved_apart_the_least_way(dtype):
     tolerance = {"float64": 1e-6, "float32": 1e-3}[dtype]
     distances = jax.vmap(lambda q: rbd.contacts(model, q).distance)(found)
     assert distances.min() > -tolerance
-    assert_allclose(found[0], starts[0], atol=1e-6)  # nothing touched
+    assert_allclose(found[0], starts[0], atol=1e-6)  # already without overlap
     assert_allclose(
         found[1, jnp.array([0, 3])], [0.02 + 0.75 * 0.18, -0.25 * 0.18], atol=tolerance
-    )  # by mass
+    )  # split by mass
     assert_allclose(found[2], [0, 0, 0.1, 1], atol=tolerance)
     assert np.isfinite(found).all()
 

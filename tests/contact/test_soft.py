@@ -1,4 +1,4 @@
-"""Soft contact: what MuJoCo makes of the same scene, and every scheme and system under it."""
+"""Soft contact against MuJoCo on the same scenes, and under all schemes and systems."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ import rbd_jax as rbd
 from rbd_jax import contact
 
 
-#: Contacts in 1, 3, 4 and 6 dimensions, stops, dry friction, an exclusion, a pair, and bodies that touch each other.
+#: Contacts in 1, 3, 4 and 6 dimensions, joint limits, dry friction, an exclusion, a pair, and bodies that touch each
+#: other.
 SCENE = """<mujoco>
 <option cone="{cone}" impratio="{ratio}" solver="Newton" tolerance="1e-14" iterations="200" ls_iterations="100" timestep="0.004"/>
 <worldbody><geom name="floor" type="plane" size="3 3 1" friction=".7 .01 .002"/>
@@ -41,7 +42,7 @@ SCENE = """<mujoco>
 
 @pytest.fixture(scope="module", params=["pyramidal", pytest.param("elliptic", marks=pytest.mark.slow)])
 def scene(request):
-    """The scene with one cone, in both libraries, and a function of its state that gives accelerations and contacts."""
+    """Returns the scene with one cone in both libraries, and a function of its state with accelerations and contacts."""
     text = SCENE.format(cone=request.param, ratio=3)
     model, theirs = rbd.load_mjcf(text, contact=True), mujoco.MjModel.from_xml_string(text)
     both = jax.jit(lambda model, state: (rbd.acceleration(model, state), rbd.contact_forces(model, state)))
@@ -60,7 +61,7 @@ def moved(theirs, seed):
 
 @pytest.mark.slow
 def test_accelerations_and_contacts_are_those_of_mujoco(scene):
-    for seed in range(3):  # in one test, since each worker compiles its own
+    for seed in range(3):  # in one test, because each worker compiles separately
         compare(*scene, seed)
 
 
@@ -113,7 +114,7 @@ def test_the_file_that_is_written_says_the_same(scene):
         assert all(map(np.allclose, jax.tree.leaves(one), jax.tree.leaves(other)))
 
 
-# A ball above a floor, which bounces, slides and spins up.
+# A ball above a floor that bounces, slides and spins up.
 
 BALL = contact.Soft("elliptic")
 
@@ -133,7 +134,7 @@ def thrown(model, height=0.15, v=(0.0, 0.0, 0.0, 0.5, 0.0, -1.0)):
 
 
 def above(model, height):
-    """The configuration of a ball at a known height."""
+    """Returns the configuration of a ball at a given height."""
     q = np.array(model.reference)
     q[2] = height
     return jnp.asarray(q)
@@ -154,12 +155,12 @@ def test_a_ball_lies_on_the_floor_and_rolls_at_five_sevenths():
     found = path.contacts(model)
     assert found.force.shape == (500, 1, 6)
     assert_allclose(found.force[-1, 0, 0], 9.81, rtol=1e-3)
-    # What it rests on is felt by what it carries.
+    # Sensors on the ball measure the contact force.
     carried = rbd.attach(model, rbd.Site("centre", "ball"), rbd.sensors.Accelerometer("felt", "centre"))
     assert_allclose(np.linalg.norm(rbd.sense(carried, path.final)["felt"]), 9.81, rtol=2e-2)
 
 
-#: Where the ball is after 0.2 s, by steps of 1e-5 s.
+#: The ball's position after 0.2 s, computed with steps of 1e-5 s.
 LANDED = (0.07795, 0.0, 0.09964)
 
 
@@ -218,7 +219,7 @@ def test_in_batches_with_derivatives():
     value, slope = both(heights, pushes)
     assert np.isfinite(value).all() and np.isfinite(slope).all()
     expected = (both(heights + 1e-7, pushes)[0] - both(heights - 1e-7, pushes)[0]) / 2e-7
-    smooth = jnp.array([0, 1, 3])  # and not where they only just touch
+    smooth = jnp.array([0, 1, 3])  # not where they only just touch
     assert_allclose(slope[smooth], expected[smooth], rtol=1e-5, atol=1e-6)
 
 
@@ -238,7 +239,7 @@ def test_second_derivatives():
     )
 
 
-# Two slides, of which one follows the other, as a reduced model and by a hard constraint.
+# Two coupled slides, as a reduced model and with a hard constraint.
 
 
 @pytest.mark.slow
@@ -264,7 +265,7 @@ def test_hard_constraints_and_reduced_models_touch_alike():
     assert whole.code == few.code == 0
     assert_allclose(whole.q[:, 1], few.q[:, 0], atol=1e-8)
     assert_allclose(whole.q[:, 0], 0.5 * whole.q[:, 1], atol=1e-10)
-    assert whole.q[:, 1].min() > -0.01  # it lies on the floor
+    assert whole.q[:, 1].min() > -0.01  # it rests on the floor
 
 
 HOPPER = """<mujoco><option timestep="0.002" integrator="implicitfast"/><worldbody><geom type="plane" size="3 3 1"/>
@@ -294,12 +295,12 @@ def test_a_dropped_hopper_moves_as_there():
     assert touched > 50
 
 
-# A bound on how many contacts act.
+# Limits on the number of active contacts.
 
 
 @pytest.fixture(scope="module")
 def boxes():
-    """A box on its side, with all contacts, as many as act, and too few."""
+    """Returns a box on its side without a limit, with the number of active contacts as the limit, and with a smaller one."""
     side = rbd.Shape("box", "ball", rbd.shapes.Box((0.1, 0.15, 0.05)))
     return {most: ball(contact.Soft(most=most), shape=side) for most in (None, 4, 3)}
 
@@ -336,7 +337,7 @@ def test_a_bound_in_batches_with_derivatives(boxes):
         contact.Soft(most=0)
 
 
-# What a model may carry.
+# Models with a contact model.
 
 
 def test_two_robots_in_one_world_have_one_law():
@@ -374,7 +375,7 @@ def test_what_softness_is_of():
     two = rbd.concatenate(ball(rope, soft, BALL), ball(BALL), names=["a", "b"])
     assert two.attached_as("softness")[0].tendon == "a/rope" and "Softness" in repr(soft)
     for given in ({}, {"joint": "ball", "tendon": "rope"}):
-        with pytest.raises(rbd.ModelError, match="give the name of one of them"):
+        with pytest.raises(rbd.ModelError, match="pass either a joint or a tendon"):
             contact.Softness(**given)
     with pytest.raises(rbd.UnknownNameError, match="no tendon 'string'"):
         ball(contact.Softness(tendon="string"))

@@ -1,7 +1,7 @@
-"""Convex problems of contact: quadratic, complementary, in cones of friction, by turns.
+"""Solvers of convex contact problems: quadratic, complementarity, friction cones, and staggered projections.
 
-What a solution is can be checked without solving anything, so most tests make problems and look at what is left of
-the conditions.
+Solutions can be verified without a solver. Most tests therefore construct problems and check the residual of the
+optimality conditions.
 """
 
 import itertools
@@ -46,7 +46,7 @@ def semidefinite(rng, batch, n, rank):
 
 
 def feasible_qps(rng, batch, n=5, m=8, p=1):
-    """With a solution that is made first: a third of the rows are at their limit without a force."""
+    """Constructs problems from known solutions; a third of the rows are at their limit with zero force."""
     P, G, A = (
         semidefinite(rng, batch, n, n - 2),
         rng.normal(size=(batch, m, n)),
@@ -60,7 +60,7 @@ def feasible_qps(rng, batch, n=5, m=8, p=1):
 
 
 def missing(data, found):
-    """What is left of the conditions of a solution, the worst over the batch, beside the numbers of the problem."""
+    """Returns the largest residual of the optimality conditions over the batch, relative to the problem's numbers."""
     P, q, G, h, A, b = (np.asarray(part, float) for part in data)
     x, s, z, y = (np.asarray(part, float) for part in found[:4])
     balance = times(P, x) + q + times(np.swapaxes(G, 1, 2), z) + times(np.swapaxes(A, 1, 2), y)
@@ -76,7 +76,9 @@ def in_precision(data, dtype):
     "dtype, tolerance", [pytest.param(np.float64, 1e-8, marks=pytest.mark.slow), (np.float32, 1e-4)]
 )
 def test_qp_of_every_ending(rng, dtype, tolerance):
-    """In one batch: solved, infeasible (a row and its opposite), unbounded (nothing stops a way down), each with its proof."""
+    """One batch has solved, infeasible (a row and its opposite) and unbounded (free descent) problems, each with its
+    certificate.
+    """
     data = feasible_qps(rng, BATCH)
     P, q, G, h, A, b = data
     bad, endless = slice(150, 175), slice(175, None)
@@ -90,7 +92,8 @@ def test_qp_of_every_ending(rng, dtype, tolerance):
     expected = np.full(BATCH, Code.SOLVED)
     expected[bad], expected[endless] = Code.INFEASIBLE, Code.UNBOUNDED
     np.testing.assert_array_equal(found.code, expected)
-    # The last steps towards a degenerate end are of the size of round-off: of 200 up to three take 40 by the machine's rounding.
+    # The last iterations towards a degenerate solution are limited by round-off: up to three of 200 problems take 40
+    # iterations.
     assert np.quantile(found.iterations, 0.95) < 30
     solved = slice(0, 150)
     assert missing([part[solved] for part in data], [part[solved] for part in found]) <= tolerance
@@ -105,14 +108,14 @@ def test_qp_of_every_ending(rng, dtype, tolerance):
 
 @pytest.mark.slow
 def test_from_a_guess_it_takes_less_than_half(rng):
-    """Along a sequence that changes slowly, and from a guess that is far off it still finds the solution."""
+    """A guess saves iterations for slowly changing problems, and a guess far off still leads to the solution."""
     data = in_precision(feasible_qps(rng, BATCH), float)
     warm = jax.jit(jax.vmap(lambda data, guess: solve_qp(*data, guess=guess)))
     found = qps(*data)
     for change in (1e-3, 1e-2, 3.0):
         data[1] = data[1] + change * rng.normal(size=data[1].shape) * (np.arange(BATCH) % 2)[:, None]
         cold, found = qps(*data), warm(data, found)
-        # In one direction P may have nothing to say, and then nothing stops a change of q.
+        # P may be zero along one direction, so that a change of q is unbounded there.
         ends = np.asarray(cold.code) == Code.SOLVED
         np.testing.assert_array_equal(found.code, cold.code)
         assert_close(found.slack[ends], cold.slack[ends], 1e-7)
@@ -121,12 +124,12 @@ def test_from_a_guess_it_takes_less_than_half(rng):
 
 
 def tiled(*parts):
-    """A few problems as a batch of as many as the others are in, so that nothing new is compiled."""
+    """Returns a few problems repeated to the batch size of the other tests, to avoid recompilation."""
     return [np.asarray(np.resize(part, (BATCH, *part.shape[1:])), float) for part in parts]
 
 
 def padded(M, d, size=4):
-    """With more unknowns that have nothing to do with it."""
+    """Pads a problem with decoupled unknowns."""
     n = len(d)
     whole = np.eye(size)
     whole[:n, :n] = M
@@ -134,7 +137,7 @@ def padded(M, d, size=4):
 
 
 def test_lcp_of_the_book():
-    """A box (M = 1.75), a disc in a slot (book example 11.1), a block on four corners; limits without forces."""
+    """A box (M = 1.75), a disc in a slot (book example 11.1), a block on four corners, and limits without forces."""
     slot = np.array([[2.0, -2], [-2, 2]])
     corners = np.array([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
     block = corners @ np.diag([1, 3, 3]) @ corners.T
@@ -171,7 +174,7 @@ def test_lcp_of_the_book():
             force, slack = found.force[k], found.slack[k]
             assert min(force.min(), slack.min()) >= 0
             assert largest(times(M[k], force) + d[k] - slack, force * slack) < 1e-8
-    # The block is held by all four corners, not by some.
+    # All four corners of the block carry load.
     assert np.asarray(lcps(M, d).force)[5].min() > 1
 
 
@@ -183,7 +186,7 @@ def feasible_lcps(rng, batch, n=4):
 
 
 def test_pivots_and_interior_points_agree(rng):
-    """On slacks, which are unique, of problems where many contacts touch without a force."""
+    """Slacks, which are unique, agree for problems with many contacts at zero force."""
     M, d, slack = feasible_lcps(rng, BATCH)
     for found in (lcps(M, d), lemkes(M, d)):
         np.testing.assert_array_equal(found.code, Code.SOLVED)
@@ -192,7 +195,10 @@ def test_pivots_and_interior_points_agree(rng):
 
 
 def test_lemke_solves_what_is_not_convex(rng):
-    """Any d has a solution if M has positive principal minors (here: dominant diagonals), which need not be symmetric."""
+    """A solution exists for every d if M has positive principal minors, also for a nonsymmetric M.
+
+    The test uses matrices with dominant diagonals.
+    """
     M = rng.normal(size=(BATCH, 4, 4))
     M = M + np.eye(4) * np.abs(M).sum(2).max(1)[:, None, None]
     d = rng.normal(size=(BATCH, 4))
@@ -204,7 +210,7 @@ def test_lemke_solves_what_is_not_convex(rng):
 
 
 def feasible_cones(rng, batch, k=2, d=3):
-    """Touching, sticking, sliding and parting contacts: A singular, some without friction."""
+    """Constructs sticking, sliding, touching and separating contacts, with singular A and some contacts without friction."""
     A = semidefinite(rng, batch, k * d, k * d - 1)
     friction = rng.uniform(0.2, 1.2, size=(batch, k, d - 1))
     friction[: batch // 20] = 0
@@ -213,7 +219,7 @@ def feasible_cones(rng, batch, k=2, d=3):
     across /= np.linalg.norm(across, axis=2, keepdims=True)
     force = np.concatenate([np.ones((batch, k, 1)), -across * friction * np.where(kind == 0, 0.5, 1)], axis=2)
     force = np.where(kind >= 2, 0, force)
-    # Sliding against the force, and parting as fast as one convex problem has it; or parting faster.
+    # Sliding opposes the force; contacts separate as fast as the convex problem predicts, or faster.
     slides = across / np.where(friction > 0, friction, 1)
     speed = np.concatenate([np.where(friction[..., :1] > 0, 1, 0.0), slides], axis=2)
     speed = np.where(kind == 0, 0, np.where(kind == 3, speed + np.eye(d)[0] * 0.5, speed))
@@ -225,7 +231,7 @@ IN_SINGLE = pytest.param(np.float32, 1e-3, marks=pytest.mark.slow)
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-8), IN_SINGLE])
 def test_cones(rng, dtype, tolerance):
-    """The velocity is the one that was put in; forces are in their cones, and do no work on it."""
+    """The velocity is the constructed one; forces are in their cones and do no work."""
     A, b, friction, speed = feasible_cones(rng, BATCH)
     found = cones(*in_precision((A, b, friction), dtype))
     np.testing.assert_array_equal(found.code, Code.SOLVED)
@@ -238,7 +244,7 @@ def test_cones(rng, dtype, tolerance):
 
 
 def test_a_contact_that_cannot_be_is_told():
-    """Two contacts that push against each other, and approach: told, whatever the shape of the cone; huge friction."""
+    """Two opposed contacts that approach are reported as unbounded, for both cone types; also with huge friction."""
     J = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, -1], [1, 0, 0], [0, 1, 0]], float)
     A, b = np.broadcast_to(J @ J.T, (4, 6, 6)), np.zeros((4, 2, 3))
     b[..., 0] = [[1, -2], [1, -1], [-1, 3], [-1, 3]]
@@ -254,9 +260,9 @@ def test_a_contact_that_cannot_be_is_told():
 
 
 def test_pyramids(rng):
-    """Inside the pyramid, without work, the velocity in the dual; and with friction in one direction only it is the cone.
+    """Forces are in the pyramid and do no work, and velocities are in the dual.
 
-    Sueda eqs. 1.85 to 1.88.
+    With friction in one direction only, the pyramid is the cone. Sueda eqs. 1.85 to 1.88.
     """
     A, b, friction, _ = feasible_cones(rng, BATCH)
     found = pyramids(*in_precision((A, b, friction), float))
@@ -273,7 +279,9 @@ def test_pyramids(rng):
 
 @pytest.mark.slow
 def test_derivatives(rng):
-    """Gradients in all data at once against differences, smoothed and not; Hessians when smoothed; finite where degenerate."""
+    """Gradients by all data agree with differences, smoothed or not; smoothed Hessians too; all are finite in
+    degenerate cases.
+    """
     data = [jnp.asarray(part[0]) for part in feasible_qps(rng, 1)]
     G, h, q = data[2], data[3], data[1]
     data[0] = data[0] + jnp.eye(5)
@@ -293,7 +301,7 @@ def test_derivatives(rng):
         return *second, *along
 
     step = 1e-4
-    # Moved off where rows are at their limits without a force.
+    # Moves rows away from their limits where the force is zero.
     data[1] = q + 0.1 * jnp.asarray(rng.normal(size=5))
     data[3] = h + 0.1 * jnp.asarray(rng.uniform(size=8))
     for smoothing in (0.0, 0.01):
@@ -301,7 +309,7 @@ def test_derivatives(rng):
         assert_close(at[1], at[2], 1e-9)
         assert_close(at[1], (after[0] - before[0]) / (2 * step), 1e-5)
         assert_close(at[3], (after[1] - before[1]) / (2 * step), 1e-4)
-    # The same row thrice, a row of zeros, and a row at its limit without a force.
+    # A triplicated row, a zero row, and a row at its limit with zero force.
     twice = G.at[1].set(G[0]).at[2].set(G[0]).at[3].set(0)
     data[2], data[3] = twice, h.at[:4].set(jnp.array([h[0], h[0], h[0], 0]))
     at = all_(jnp.asarray(0.0), data, 0.0)
@@ -310,9 +318,9 @@ def test_derivatives(rng):
 
 @pytest.mark.slow
 def test_derivatives_where_forces_are_not_unique_or_not_there():
-    """A block on four corners: those of what the forces do together are right. A disc that does not fit has none: zero.
+    """For a block on four corners the derivative of the resultant is correct. An infeasible disc has zero derivatives.
 
-    Smoothed, the forces are unique and all products of force and slack are what is asked for.
+    With smoothing the forces are unique, and all products of force and slack equal the requested value.
     """
     corners = np.array([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
     inverse = np.diag([1.0, 3, 3])
@@ -340,7 +348,7 @@ def test_derivatives_where_forces_are_not_unique_or_not_there():
 
 @pytest.mark.slow
 def test_derivatives_of_cones(rng):
-    """Sliding and sticking contacts, smoothed and not; friction by its coefficient as well."""
+    """Sliding and sticking contacts, smoothed and not, also by the friction coefficients."""
     A, b, friction, _ = (jnp.asarray(part[-6:]) for part in feasible_cones(rng, 12))
     A = A + 0.3 * jnp.eye(6)[None]
     weights = jnp.asarray(rng.normal(size=b.shape[1:]))
@@ -364,7 +372,7 @@ def test_derivatives_of_cones(rng):
 
 @pytest.mark.slow
 def test_staggered_projections():
-    """A mass that hits a floor: sliding, sticking, parting, twice held by the same contact; with derivatives.
+    """A mass that hits a floor: sliding, sticking, separating, and bilateral with a duplicated contact; with derivatives.
 
     Sueda's algorithm 7, and eq. 2.118.
     """
@@ -386,11 +394,11 @@ def test_staggered_projections():
     held = jnp.array([[False, False]] * 3 + [[True, True]])
     jacobian, found = whole(free, jnp.broadcast_to(friction, (4, 2)), held)
     np.testing.assert_array_equal(found.code, Code.SOLVED)
-    # Unlike by one convex problem nothing parts because it slides.
+    # Unlike with one convex problem, sliding does not cause separation.
     expected = jnp.array([[2.5, 0, 0], [0, 0, 0], [0.3, 0.1, 1], [2.5, 0, 0]])
     assert_close(found.velocity, expected, 1e-8)
     assert_close(jnp.sum(found.normal, axis=1), jnp.array([2.0, 2, 0, -2]), 1e-8)
-    # What is held is held by the smallest impulses.
+    # Duplicated bilateral contacts have the smallest impulses.
     assert_close(found.normal[3], jnp.array([-1.0, -1]), 1e-5)
     sliding = jnp.array([[1, 0, 0.5], [0, 1 - 0.5 / 3, 0], [0, 0, 0]])
     assert_close(jacobian[0], sliding, 1e-6)
@@ -426,7 +434,7 @@ def test_ten_thousand_problems(rng, dtype, tolerance):
     M, d, _ = feasible_lcps(rng, 10_000)
     for solve in (lcps, lemkes):
         found = solve(*in_precision((M, d), dtype))
-        # Of some the forces are not bounded, and to rounding they are as good as infeasible.
+        # Some problems have unbounded forces and are infeasible up to rounding.
         ends = np.asarray(found.code) == Code.SOLVED
         assert np.mean(ends) >= 0.999
         force, gap = np.asarray(found.force, float), np.asarray(found.slack, float)

@@ -1,4 +1,6 @@
-"""Rigid contact by forces and accelerations: the book's numbers, its three formulations, states, friction, derivatives."""
+"""Rigid contact in terms of forces and accelerations: the book's numbers, three formulations, states, friction,
+derivatives.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,7 @@ from rbd_jax.contact.solvers import Code, lemke, solve_lcp, solve_qp
 
 
 def body(mass, moments, *feet, at=(0, 0, 0), turned=None, mu=0.0, size=0.01):
-    """A free body with small round feet, above a floor at height zero."""
+    """Returns a free body with small spherical feet above a floor at height zero."""
     builder = rbd.ModelBuilder(name="body")
     inertia = rbd.Inertia.from_mass_com(mass, (0, 0, 0), np.diag(np.array(moments, float)))
     reference = np.concatenate([np.array(at, float), [1.0, 0, 0, 0] if turned is None else turned])
@@ -50,9 +52,11 @@ def block():
 
 @pytest.mark.slow
 def test_three_formulations(block):
-    """As a complementarity problem, as a quadratic one in the forces and as one in the accelerations (book eqs. 11.34, 11.43,
-    11.44; Sueda eqs. 2.105, 2.127); the
-    forces of four corners are not unique, what they do together is."""
+    """Three formulations agree: complementarity problem, and quadratic problems in forces and in accelerations.
+
+    Book eqs. 11.34, 11.43, 11.44; Sueda eqs. 2.105, 2.127. The forces of four corners are not unique, but their
+    resultant is.
+    """
     tau = jnp.array([0.2, -0.4, 0.1, 1.0, 0.5, 2.0])
     problem = contact_problem(block, block.reference, STILL, tau)
     force, pivots = solve_lcp(problem.M, problem.d).force, lemke(problem.M, problem.d).force
@@ -72,11 +76,11 @@ def test_three_formulations(block):
 
 @pytest.mark.slow
 def test_what_contacts_are_doing(block):
-    """A block that lies still, tips over an edge, rises, falls, and hovers. Figure 11.4."""
+    """A block rests, tips over an edge, rises, falls, and hovers (figure 11.4)."""
     run = jax.jit(lambda q, v, tau: unilateral_dynamics(block, q, v, tau).state)
     q, none = block.reference, jnp.zeros(6)
     assert (run(q, none, none) == ContactState.HELD).all()
-    # More than its weight can hold, about y: the corners at x < 0 leave.
+    # A torque about y larger than the weight can balance: the corners at x < 0 lift off.
     assert run(q, none, none.at[1].set(8.0)).tolist() == 2 * [ContactState.LEAVING] + 2 * [ContactState.HELD]
     assert (run(q, none.at[5].set(0.1), none) == ContactState.PARTING).all()
     assert (run(q, none.at[5].set(-0.1), none) == ContactState.HITTING).all()
@@ -84,7 +88,7 @@ def test_what_contacts_are_doing(block):
 
 
 def test_on_a_ball_by_its_curvature():
-    """A ball that rides over the top of another pushes with `m (g - v² / R)`, and leaves once that is none."""
+    """A ball on top of another has the contact force `m (g - v² / R)`, and leaves when it would be negative."""
     builder = rbd.ModelBuilder(name="balls")
     at, ball = np.array([0, 0, 0.5]), rbd.Inertia.sphere(2.0, 0.1)
     builder.add_body("top", "world", rbd.joints.Translational(), None, ball, reference=at)
@@ -114,7 +118,7 @@ def test_friction_holds_and_opposes(block):
 
 @pytest.mark.slow
 def test_painleves_rod():
-    """A rod that slides on its tip at atan 2: `M = (1 + 3 cos θ (cos θ - μ sin θ)) / m` is negative for μ > 4/3."""
+    """A rod slides on its tip at the angle atan 2: `M = (1 + 3 cos θ (cos θ - μ sin θ)) / m` is negative for μ > 4/3."""
     angle = np.arctan(2)
     quaternion = np.array([np.cos(angle / 2), 0, -np.sin(angle / 2), 0])  # the rod's x axis, up
     foot = (-1.0, 0.0, 0.0)
@@ -131,7 +135,7 @@ def test_painleves_rod():
     ordinary = run(1.0, -1.0)
     assert ordinary.code == Code.SOLVED and not ordinary.paradox.any()
     expected = 9.81 / ((1 + 3 * np.cos(angle) * (np.cos(angle) - 1.0 * np.sin(angle))) / 2)
-    assert_allclose(ordinary.force, [expected], rtol=0.005)  # the foot is round
+    assert_allclose(ordinary.force, [expected], rtol=0.005)  # the foot is spherical
     paradox = run(2.0, -1.0)
     assert paradox.paradox.all() and paradox.code == Code.INFEASIBLE
     other_way = run(2.0, 1.0)

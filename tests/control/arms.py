@@ -1,7 +1,4 @@
-"""Small robots for tests of controllers.
-
-from arms import planar_arm
-"""
+"""Small robots for tests of controllers (`from arms import planar_arm`)."""
 
 import functools
 
@@ -14,7 +11,7 @@ import rbd_jax as rbd
 
 @functools.cache
 def planar_arm(links=4, dtype=jnp.float64):
-    """Links of half a metre that hang on each other, straight up at q = 0, in the plane of x and z; `tip` is at the end."""
+    """Returns a planar serial arm in the x-z plane, vertical at q = 0, with links of half a meter; `tip` is at the end."""
     builder = rbd.ModelBuilder(name="planar_arm")
     parent, reach = "world", 0.0
     for k in range(links):
@@ -30,7 +27,7 @@ def planar_arm(links=4, dtype=jnp.float64):
 
 
 def accelerating(residual, model, q, v, a):
-    """A residual of the configuration, how fast it changes, and how that accelerates, by differentiation along the motion."""
+    """Returns a configuration residual and its first and second time derivative, by differentiation along the motion."""
     from rbd_jax.control import Knot
     from rbd_jax.simulate.systems import system_of
 
@@ -46,7 +43,7 @@ def accelerating(residual, model, q, v, a):
     return value, first, second
 
 
-#: Of a Panda: what each frame is from the one before it, in Craig's convention (a, alpha, d), and the limits of its joints.
+#: Each frame of a Panda relative to the previous one, in Craig's convention (a, alpha, d), and its joint limits.
 PANDA = (
     (0.0, 0.0, 0.333, -2.8973, 2.8973),
     (0.0, -np.pi / 2, 0.0, -1.7628, 1.7628),
@@ -60,7 +57,7 @@ PANDA = (
 
 @functools.cache
 def panda(dtype=jnp.float64):
-    """An arm with the kinematics of a Panda, `hand` at its flange."""
+    """Returns an arm with the kinematics of a Panda and a site `hand` at its flange."""
     builder = rbd.ModelBuilder(name="panda")
     parent = "world"
     for k, (a, alpha, d, lower, upper) in enumerate(PANDA):

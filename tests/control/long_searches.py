@@ -1,6 +1,7 @@
-"""Searches of optimal control that are killed: `python long_searches.py NAME FILE SAVE MOMENT` is one.
+"""Optimal control solves that are killed: `python long_searches.py NAME FILE SAVE MOMENT` runs one.
 
-It ends itself by SIGKILL at a save, "before" the new file has its name or "after". Tests make the same searches by `SEARCHES`.
+The process ends itself by SIGKILL at a save, "before" or "after" the new file has its name. Tests run the same solves
+with `SOLVERS`.
 """
 
 import sys
@@ -16,7 +17,7 @@ C = rbd.control
 
 
 def pendulum(steps=15, goal=0.5, effort=5.0):
-    """A pendulum that is to be at rest at an angle after a second."""
+    """Returns the problem of a pendulum that must be at rest at an angle after one second."""
     model = rbd.load("pendulum")
     return C.Problem(
         model,
@@ -42,7 +43,7 @@ SOLVERS = {
 
 
 def search(name, checkpoint=None, on_iteration=None, solver=None, **changes):
-    """What the solver of that name finds for the pendulum."""
+    """Returns the solution of the named solver for the pendulum."""
     solver = SOLVERS[name] if solver is None else solver
     return C.solve(pendulum(**changes), solver, on_iteration=on_iteration, checkpoint=checkpoint)
 

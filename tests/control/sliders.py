@@ -1,4 +1,4 @@
-"""Two masses that slide, one on the other: a linear system, whose problems are quadratic programs that SciPy solves."""
+"""Two stacked sliding masses: a linear system whose problems are quadratic programs that SciPy solves."""
 
 import dataclasses
 from itertools import product
@@ -18,7 +18,7 @@ OPEN = ((-INF, -INF), (INF, INF))
 
 
 def sliders():
-    """The model."""
+    """Returns the model."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0), name="sliders")
     on = "world"
     for name, axis, mass in (("a", (1, 0, 0), MASSES[0]), ("b", (0, 1, 0), MASSES[1])):
@@ -33,7 +33,7 @@ def sum_of(t, state, control):
 
 
 def posed():
-    """Two goals at the end, and a sum of positions that can be bounded on the way: all compiled once."""
+    """Returns a problem with two final goals and a sum of positions that can be bounded, compiled once for all tests."""
     goal = C.Posture(np.array([0.3, 0.2]))
     wide = (np.array(side) for side in OPEN)
     return C.Problem(
@@ -52,7 +52,7 @@ def posed():
 
 
 def changed(problem, *, goal=(0.3, 0.2), other=None, total=(-INF, INF), **bounds):
-    """The same problem with other numbers."""
+    """Returns the same problem with other parameters."""
     first, second, third = problem.constraints
     at = lambda x: C.Posture(jnp.asarray(x, float))
     pairs = {name: tuple(jnp.asarray(side, float) for side in pair) for name, pair in bounds.items()}
@@ -70,7 +70,7 @@ def changed(problem, *, goal=(0.3, 0.2), other=None, total=(-INF, INF), **bounds
 
 
 def motion_of(u, start=(0.0, 0.0)):
-    """Positions and velocities of all knots: semi-implicit Euler steps of the two masses."""
+    """Returns positions and velocities at all knots, by semi-implicit Euler steps."""
     mass = np.array([MASSES.sum(), MASSES[1]])
     v = np.concatenate([np.zeros((1, 2)), np.cumsum(DT * u / mass, axis=0)])
     q = np.concatenate([np.zeros((1, 2)), np.cumsum(DT * v[1:], axis=0)]) + np.array(start)
@@ -78,23 +78,23 @@ def motion_of(u, start=(0.0, 0.0)):
 
 
 def reference(goal=(0.3, 0.2), total=(-INF, INF), control=OPEN, q=OPEN, v=OPEN):
-    """The controls of least cost by sequential quadratic programming in SciPy."""
+    """Returns the optimal controls by SciPy's sequential quadratic programming."""
 
     units = np.eye(2 * STEPS).reshape(-1, STEPS, 2)
     positions = np.array([motion_of(u)[0][:-1].ravel() for u in units])
 
     def cost(flat):
-        """And its derivative: what differences are not exact enough for."""
+        """Returns the cost and its derivative. Finite differences are not accurate enough."""
         at = positions.T @ flat
         return DT * 0.5 * (flat @ flat + 0.1 * (at @ at)), DT * (flat + 0.1 * (positions @ at))
 
     def linear(fun):
-        """The derivative of a linear function."""
+        """Returns the derivative of a linear function."""
         zero = np.ravel(fun(np.zeros(2 * STEPS)))
         rows = np.array([np.ravel(fun(u.ravel())) - zero for u in units]).T
         return lambda flat: rows
 
-    # What cannot move is at its goal already, and its row would be none.
+    # A mass that cannot move is already at its goal, and its row would be zero.
     moves = np.array(control[0]) < np.array(control[1])
     missed = lambda flat: (motion_of(flat.reshape(STEPS, 2))[0][-1] - np.array(goal))[moves]
     held = [{"type": "eq", "fun": missed}]
@@ -129,7 +129,7 @@ def reference(goal=(0.3, 0.2), total=(-INF, INF), control=OPEN, q=OPEN, v=OPEN):
     return found.x.reshape(STEPS, 2), found.fun
 
 
-#: Bounds that act, in turn of everything that can have some.
+#: Active bounds of each kind.
 BOUNDED = {
     "nothing": {},
     "controls": dict(control=((-2.0, -1.0), (1.2, 1.0))),
@@ -140,7 +140,7 @@ BOUNDED = {
     "none of one control": dict(control=((-INF, 0.0), (INF, 0.0)), goal=(0.3, 0.0)),
 }
 
-#: What contradicts itself.
+#: Contradictory constraints.
 IMPOSSIBLE = {
     "out of reach": dict(goal=(9.0, 0.0), control=((-1.0, -1.0), (1.0, 1.0))),
     "two goals": dict(other=(0.5, 0.2)),

@@ -1,4 +1,4 @@
-"""What a solution is said to be worth, beside the same by differentiating a rollout of its controls."""
+"""`appraise` agrees with derivatives of a rollout under the solution's controls."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ NOTHING = jax.device_put(np.zeros(1))
 
 
 def ball():
-    """A body on a ball joint, whose configuration is a quaternion."""
+    """Returns a body on a ball joint, whose configuration is a quaternion."""
     builder = rbd.ModelBuilder(name="ball")
     solid = rbd.Inertia.from_mass_com(1.3, (0.1, -0.2, -0.5), np.diag([0.1, 0.2, 0.15]))
     builder.add_body("bob", joint=rbd.joints.Spherical(), inertia=solid)
@@ -24,7 +24,7 @@ def ball():
 
 
 def problem_of(model, q, v, steps=5, **changes):
-    """A motion that has to be paid for along the way and at the end."""
+    """Returns a problem with running and terminal costs."""
     goal = rbd.integrate(model, q, np.full(model.nv, 0.3))
     given: dict[str, Any] = dict(
         running=[0.1 * C.Effort(), C.Value(lambda t, state, control: jnp.sum(jnp.cos(state.v)) + t)],
@@ -34,7 +34,7 @@ def problem_of(model, q, v, steps=5, **changes):
 
 
 def motion(problem, control, dt=None):
-    """The motion under some controls, as if a solver had found it."""
+    """Returns the motion under given controls as a `Solution`."""
     dt = problem.dt if dt is None else dt
     path = rbd.rollout(problem.model, problem.state, control, dt=dt)
     zero, none = jax.device_put((np.zeros(()), np.zeros((), np.int32)))
@@ -45,7 +45,7 @@ def motion(problem, control, dt=None):
 
 
 def cost_of(problem, control, dt=None):
-    """What it costs by the definition, with the duration of a step."""
+    """Returns the cost by its definition, for a given time step."""
     dt = problem.dt if dt is None else dt
     path = rbd.rollout(problem.model, problem.state, control, dt=dt)
     q, v = path.q, path.v
@@ -63,7 +63,7 @@ def cost_of(problem, control, dt=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pendulum", "ball"])
 def test_curvatures_are_those_of_a_rollout(kind, key):
-    """At any motion, stationary or not, on any manifold."""
+    """For any motion, stationary or not, and on any manifold."""
     model = rbd.load("pendulum") if kind == "pendulum" else ball()
     q = rbd.random_configuration(model, key)
     problem = problem_of(model, q, jax.device_put(np.full(model.nv, 0.7)))
@@ -83,7 +83,7 @@ def test_curvatures_are_those_of_a_rollout(kind, key):
         )
 
 
-#: Controls, length of the steps and cost of the optimum of the problem below, by `Shooting(tolerance=1e-12)`.
+#: Optimal controls, time step and cost of the problem below, by `Shooting(tolerance=1e-12)`.
 OPTIMUM = [
     4.999999999983275, 4.999999999949049, 4.4790098974681865, 3.466543859986244, 2.3393397692289164, 2.052285474620785,
     2.6072994962156177, 3.1534685561151683, 3.688939839002567, 4.211896820532691, 3.6531094086088105, 1.8527101151810388,
@@ -93,7 +93,7 @@ STEP, COST = 0.05825241360302575, 1.8542655246761894
 
 @pytest.fixture(scope="module", params=["known", pytest.param("solved", marks=pytest.mark.slow)])
 def reaching(request):
-    """A pendulum that goes to a place within bounds that act, in a time that is free, and its solution."""
+    """Returns a pendulum that reaches a position with active bounds and free duration, and its solution."""
     problem = problem_of(
         rbd.load("pendulum"),
         NOTHING,
@@ -142,20 +142,20 @@ def test_a_solution_is_a_minimum(reaching):
     assert list(by_name) == names
     assert by_name["constraints[1] (at all knots)"].values.shape == (13, 1)
     assert found.optimality.acting >= 2 and by_name["constraints[0] (at the end)"].acting.all()
-    # What is bounded on one side acts there alone.
+    # One-sided bounds are active only where they are reached.
     speeds = by_name["constraints[1] (at all knots)"]
     np.testing.assert_array_equal(speeds.acting, np.abs(speeds.values - 1.0) < 1e-5)
     assert speeds.acting.any() and not speeds.acting.all()
 
 
 def test_what_is_none_is_told(reaching):
-    """Where controls are others the slope is not zero; what is broken is said with its place and its size."""
+    """With other controls the slope is not zero. Violations are reported with their place and size."""
     problem, solution = reaching
     control = np.array(solution.control)
     control[3] += 0.2
     other = motion(problem, jax.device_put(control), solution.dt)
     found = C.appraise(problem, other)
-    # The slope of the effort is dt · 0.1 · 0.2 = 1.2e-3, less what multipliers take of it.
+    # The slope of the effort is dt · 0.1 · 0.2 = 1.2e-3, less the part that multipliers balance.
     assert found.optimality.gradient > 1e-4 and found.optimality.gain > 1e-5
     first = found.requirements[0]
     off = abs(np.asarray(other.q)[-1, 0] - 0.6)
@@ -163,7 +163,7 @@ def test_what_is_none_is_told(reaching):
     worst, goal = found.broken(1e-6)
     assert goal.startswith("constraints[0] (at the end): Posture is 0.")
     assert f"should be 0: off by {off:.2g}" in goal and float(worst.split("off by ")[1]) >= off
-    # A step that does not end where the next begins is no motion of this problem, and nothing is said of a minimum.
+    # If a step does not end where the next begins, this is no motion of the problem, and optimality is not reported.
     q = np.array(solution.q)
     q[5] += 0.1
     broken = replace(solution, q=jax.device_put(q))
@@ -173,7 +173,7 @@ def test_what_is_none_is_told(reaching):
 
 @pytest.mark.slow
 def test_a_saddle_is_no_minimum():
-    """Stationary, and yet any effort is better than none."""
+    """The motion is stationary, but any effort gives a lower cost."""
     model = rbd.load("pendulum")
     problem = C.Problem(
         model,

@@ -1,4 +1,4 @@
-"""What goes into inverse kinematics and controllers, and what comes out, is told."""
+"""Docstrings of inverse kinematics and controllers document arguments and results."""
 
 import inspect
 

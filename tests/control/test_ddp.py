@@ -1,4 +1,4 @@
-"""DDP on a linear system, where the answer is a quadratic program's, and on two links, where rollouts are the judge."""
+"""DDP on a linear system, against quadratic programs, and on a double pendulum, against rollouts."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def state(q, v=(0.0, 0.0)):
     return rbd.State(jax.device_put(np.array(q)), jax.device_put(np.array(v)))
 
 
-# Without bounds and constraints: the regulator.
+# Without bounds and constraints: the linear-quadratic regulator.
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def regulated():
 
 
 def dense(start=(0.4, -0.3), control=None):
-    """The same by least squares: controls within bounds, and what they cost."""
+    """Returns bounded controls and their cost, by linear least squares."""
     flat = np.eye(2 * STEPS + 1)[:, : 2 * STEPS]
 
     def rows(u):
@@ -66,7 +66,7 @@ def test_a_linear_problem_with_squares_is_one_step(regulated):
 
 @pytest.mark.slow
 def test_gains_and_costates_are_derivatives_by_the_state(regulated):
-    """Of a linear problem the feedback is exact: from elsewhere, the first control is what it says."""
+    """For a linear problem the feedback is exact: it predicts the first control from another initial state."""
     solution = jax.device_get(C.solve(regulated, SOLVER))
     q = np.asarray(regulated.state.q)
     for j, (dq, dv) in enumerate(np.eye(4).reshape(4, 2, 2)):
@@ -110,7 +110,7 @@ def test_bounds_on_controls_are_a_quadratic_programs(boxed, control):
     found, (lower, upper) = np.asarray(solution.control), control
     assert np.all(found >= lower) and np.all(found <= upper)  # exactly
     at_bound = (found <= lower) | (found >= upper)
-    assert not np.any(np.asarray(solution.gains)[at_bound])  # no feedback beyond them
+    assert not np.any(np.asarray(solution.gains)[at_bound])  # no feedback at bounds
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_float32(problem):
 
 @pytest.mark.slow
 def test_a_batch_is_one_by_one(problem):
-    """One of it is infeasible, and the others are not the worse for it."""
+    """One problem of the batch is infeasible and does not affect the others."""
     goals = np.concatenate([np.linspace(-0.3, 0.3, 5)[:, None] * np.ones((1, 2)), [[9.0, 0.0]]])
     of = lambda goal: changed(problem, goal=goal, control=((-1.5, -1.5), (1.5, 1.5)))
     whole = jax.device_get(jax.jit(jax.vmap(lambda goal: C.solve(of(goal), SOLVER)))(goals))
@@ -192,12 +192,12 @@ def test_a_batch_is_one_by_one(problem):
     assert "6 problems" in repr(whole) and "1 INFEASIBLE" in repr(whole)
 
 
-# The duration as part of it.
+# The duration as a variable.
 
 
 @pytest.mark.slow
 def test_the_duration_is_the_best(problem):
-    """From rest to rest: what squares of controls and seconds cost together, over all durations by the formula."""
+    """From rest to rest the duration minimizes the sum of squared controls and elapsed time, by the closed-form cost."""
     steps, goal, price = 20, 0.5, 0.4
     model, mass = sliders(), np.array([MASSES.sum(), MASSES[1]])
     problem = C.Problem(
@@ -224,7 +224,7 @@ def test_the_duration_is_the_best(problem):
     solution = C.solve(problem, SOLVER)
     assert solution.code == C.Code.CONVERGED and solution.violation <= 1e-6
     np.testing.assert_allclose(solution.dt, best.x, rtol=1e-4)
-    np.testing.assert_allclose(solution.cost, best.fun, rtol=1e-5)  # what the goal is missed by is that much
+    np.testing.assert_allclose(solution.cost, best.fun, rtol=1e-5)  # limited by the constraint tolerance
     np.testing.assert_allclose(solution.t[-1], steps * solution.dt)
     short = dataclasses.replace(problem, duration=(jnp.array(0.5), jnp.array(1.0)))
     held = C.solve(short, SOLVER)
@@ -234,7 +234,7 @@ def test_the_duration_is_the_best(problem):
     assert C.optimality(problem, solution).minimum
 
 
-# Not linear: two links that are to be held up, by motors of which the second is weak.
+# Nonlinear: a double pendulum that is held up by motors, the second of which is weak.
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def solved(links):
 
 
 def cost_of(problem, control):
-    """What controls cost, by `rbd.rollout` and plain sums."""
+    """Returns the cost of controls, by `rbd.rollout` and plain sums."""
     path = rbd.rollout(problem.model, problem.state, control, dt=problem.dt)
     rate = 0.5e-2 * jnp.sum(control**2) + 0.05 * jnp.sum(path.v[:-1] ** 2)
     miss = path.q[-1] - jnp.array([2.0, -1.0])
@@ -265,7 +265,7 @@ def cost_of(problem, control):
 
 
 def test_slopes_vanish_by_differences_of_rollouts(links, solved):
-    """Where a control is within its bounds; at a bound they push against it."""
+    """The slope is zero where a control is within its bounds, and points out of them at a bound."""
     assert solved.code == C.Code.CONVERGED
     control, (lower, upper) = np.asarray(solved.control), links.bounds.control
     step, count = 1e-4, control.size
@@ -351,7 +351,7 @@ def test_few_iterations_are_no_solution(links, solved):
     np.testing.assert_allclose(on.cost, solved.cost, rtol=1e-9)
 
 
-# Bad input.
+# Invalid input.
 
 BAD = {
     "hessian": (lambda: C.DDP(hessian="newton"), "control.DDP: hessian is 'newton'"),
@@ -401,7 +401,7 @@ def test_delayed_actuators_are_refused():
 
 @pytest.mark.slow
 def test_ranges_of_actuators_that_are_the_bounds_change_nothing():
-    """A cart that swings its pole up, with its motor at its limits for some of the time."""
+    """A cart swings its pole up, and its motor is at its limits part of the time."""
 
     def problem(most):
         model = rbd.detach(rbd.load("cartpole"), "actuator")

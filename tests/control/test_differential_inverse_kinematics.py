@@ -1,4 +1,4 @@
-"""Differential inverse kinematics: errors decay at their rates, as far as limits and constraints let them."""
+"""Differential inverse kinematics: errors decay at their rates, as far as limits and constraints allow."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The interior-point method on a linear system, where the answer is a quadratic program's: two masses that slide."""
+"""The interior-point method on a linear system of two sliding masses, against quadratic programs."""
 
 from typing import Any
 
@@ -36,12 +36,12 @@ def test_it_is_the_quadratic_programs_minimum(problem, bounds):
 
 
 def test_a_quadratic_program_without_bounds_is_one_step(problem):
-    """And the goal, put twice, counts as once: rows may depend on each other."""
+    """The duplicated goal counts once, because rows may be dependent."""
     assert C.solve(problem, SOLVER).iterations <= 4
 
 
 def test_an_inside_that_is_a_point_is_found(problem):
-    """Both bounds leave one place at the end, and the row of the goal is there a third and fourth time."""
+    """The bounds allow a single final position, and the goal's row is present a third and fourth time."""
     pinned = changed(problem, q=((-INF, -INF), (0.3, INF)), v=((0.0, -INF), (INF, INF)))
     solution = C.solve(pinned, SOLVER)
     assert solution.code == C.Code.CONVERGED and solution.violation <= 1e-8
@@ -54,12 +54,12 @@ def test_what_cannot_be_is_said_to_be_infeasible(problem, bounds):
     assert solution.violation > 1e-3
     asked = changed(problem, **bounds)
     assert C.explain(asked, solution).startswith("infeasible") and "off by" in C.explain(asked, solution)
-    # As near as it gets, and a motion still.
+    # The result is as close as possible and still a motion.
     assert_close(solution.q, motion_of(np.asarray(solution.control))[0], 1e-6)
 
 
 def test_bounds_that_cross_are_infeasible(problem):
-    """Where they are known they are refused; under `jit` they come back as a code."""
+    """Crossing bounds are rejected where their values are known; under `jit` the result is a code."""
     with pytest.raises(ValueError, match="the bounds cross"):
         changed(problem, control=((1.0, 0.0), (-1.0, 0.0)))
     crossing = eqx.tree_at(
@@ -109,7 +109,7 @@ def test_states_of_a_guess_need_not_follow_on_each_other(problem):
 
 @pytest.mark.slow
 def test_a_batch_is_one_by_one(problem):
-    """One of it is infeasible, and the others are not the worse for it."""
+    """One problem of the batch is infeasible and does not affect the others."""
     goals = np.concatenate([np.linspace(-0.3, 0.3, 15)[:, None] * np.ones((1, 2)), [[9.0, 0.0]]])
     of = lambda goal: changed(problem, goal=goal, control=((-1.5, -1.5), (1.5, 1.5)))
     whole = jax.device_get(jax.jit(jax.vmap(lambda goal: C.solve(of(goal), SOLVER)))(goals))
@@ -130,7 +130,7 @@ def test_float32(problem):
     assert solution.q.dtype == jnp.float32 and solution.code == C.Code.CONVERGED
     expected = C.solve(bounded, SOLVER)
     assert_close(solution.q, expected.q, 2e-4)
-    # Products of multipliers and gaps of up to 1e-4, with gaps of a third and a curvature of dt.
+    # The error comes from products of multipliers and gaps of up to 1e-4, with gaps of a third and a curvature of dt.
     assert_close(solution.control, expected.control, 1e-2)
 
 

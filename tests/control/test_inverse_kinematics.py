@@ -1,4 +1,6 @@
-"""Inverse kinematics: what can be reached is, within limits and constraints, and what cannot is gone as near to as possible."""
+"""Inverse kinematics reaches targets within limits and constraints, and approaches unreachable ones as closely as
+possible.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +38,10 @@ def slope_of(arm):
 
 
 def reached_of(dtype, count, seed):
-    """How random poses that are within reach are reached: what was found, and how far the hand is then from each."""
+    """Solves for random reachable poses.
+
+    Returns the solutions, the hand's error for each, and whether all are within the joint limits.
+    """
     model = panda(dtype)
     (hand,) = model.sites
     flange = jax.tree.map(lambda x: x.astype(dtype), hand.frames[0])
@@ -78,7 +83,9 @@ def test_single_precision():
 
 @pytest.fixture(scope="module")
 def reach(arm):
-    """How the tip of an arm gets to a target, beginning from a configuration."""
+    """Returns compiled functions that move an arm's tip to a target from a configuration, and their derivative by the
+    target.
+    """
     run = lambda target, q: inverse_kinematics(arm, [Position("tip", target)], q, tolerance=1e-11)
     return jax.jit(run), jax.jit(lambda target, q, by: jax.jvp(lambda x: run(x, q).q, (target,), (by,))[1])
 
@@ -125,7 +132,7 @@ def test_at_the_edge_of_reach_everything_is_finite(reach):
 
 @pytest.fixture(scope="module")
 def limited(arm):
-    """The same with narrow limits and the posture nearest to another, and its derivative along a direction of the inputs."""
+    """Returns a function with narrow limits and a secondary posture, and its derivative along a direction of the inputs."""
 
     def run(given):
         bounds, targets = Bounds(q=(-given["upper"], given["upper"])), [Position("tip", given["target"])]
@@ -147,7 +154,7 @@ def test_what_is_left_free_is_used_within_limits(tip_of, slope_of, limited):
     assert converged
     assert_close(tip_of(q), TARGET, 1e-9)
     assert q[1] == UPPER[1]
-    # No way along the null space within limits leads nearer.
+    # Within the limits, no direction in the null space reduces the distance.
     J = np.asarray(slope_of(q))[np.array([0, 2])]
     free = np.array([0, 2, 3])
     null = np.linalg.svd(J[:, free])[2][2:]
@@ -167,7 +174,7 @@ def test_derivatives_of_a_choice(limited, name):
 @pytest.mark.slow
 def test_other_starts_find_what_the_first_does_not():
     arm = planar_arm(2)
-    # The elbow has to bend the other way than it does at first.
+    # The elbow must bend in the opposite direction to the initial guess.
     bounds = Bounds(q=(np.array([-2.5, 0.3]), np.array([2.5, 2.5])))
     goal, start = tip(arm, jax.device_put(np.array([-0.2, 1.0]))), jax.device_put(np.array([1.9, 2.4]))
     found = inverse_kinematics(arm, [Position("tip", goal)], start, bounds=bounds)

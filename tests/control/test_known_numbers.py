@@ -1,4 +1,4 @@
-"""What is checked where it enters is checked also within a function that is compiled, by numbers that are known there."""
+"""Arguments are also checked inside compiled functions, where their values are known."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Operational-space control: accelerations are those asked for, one task before the other, whatever holds the robot."""
+"""Operational-space control produces the commanded accelerations with task priorities, for fixed and standing robots."""
 
 import functools
 
@@ -46,7 +46,7 @@ def compiled(name):
 
 
 def done(name, damping=0.0, rest=5.0):
-    """Forces for some tasks, accelerations of the joints, and the motion of the tip."""
+    """Returns forces for tasks, accelerations of the joints, and the motion of the tip."""
     return jax.device_get(compiled(name)(damping, rest))
 
 
@@ -77,7 +77,7 @@ def test_what_comes_second_does_not_disturb_the_first():
     first, both = done("tip"), done("tip and posture")
     assert_close(both[2][2], first[2][2], 1e-6)
     assert np.abs(both[1] - first[1]).max() > 1
-    # By itself the second has what it asks for.
+    # The second task alone is achieved exactly.
     _, a, _ = done("posture and tip")
     assert_close(a, asked(AT, FAST, 30.0), 1e-6)
 
@@ -187,7 +187,7 @@ def test_a_robot_on_feet_pushes_itself_off(standing):
     tasks = [Task(CenterOfMass(goal), rate=5.0), Task(Orientation("trunk", np.eye(3)), rate=5.0)]
     tau = operational_space(standing, rbd.State(q, jnp.zeros(18)), tasks, contacts=soles, damping=0.0)
     assert not np.abs(tau[:6]).any()
-    # What follows, with the feet held.
+    # Accelerations that follow from the forces with the feet held.
     J = np.concatenate(
         [rbd.jacobian(standing, q, foot, jnp.array(SOLE), frame="world_aligned")[3:] for foot in FEET]
     )

@@ -1,4 +1,4 @@
-"""The command `optimize`: what it writes and prints, what it refuses, and what it says where there is no solution."""
+"""The command `optimize`: output, rejected arguments, and reports of problems without a solution."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.killed import killed_at_moments, undisturbed
 
 
 HERE = Path(__file__).parent
-#: What the problems below have in common, in a file beside theirs.
+#: The common part of the problems, in a separate file.
 BASE = """import jax.numpy as jnp
 import numpy as np
 
@@ -42,7 +42,7 @@ def make(effort=5.0, **changes):
     )
     return C.Problem(rbd.load("pendulum"), REST, **(given | changes))
 """
-#: Files of problems: each is solved, or refused, or has no solution.
+#: Problem files: solved, rejected, or without a solution.
 PROBLEMS = {
     "solved": "problem = make()",
     "function": "problem, solver = make, C.DDP\n\ndef guess():\n    return C.Guess(jnp.asarray(np.ones((15, 1))))",
@@ -64,7 +64,7 @@ PROBLEMS = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The folder with the files, where `solved` has been solved into a folder of that name."""
+    """The directory with the problem files, in which `solved` has been solved into the directory `solved`."""
     folder = tmp_path_factory.mktemp("optimize")
     (folder / "base_of_problems.py").write_text(BASE)
     for name, text in PROBLEMS.items():
@@ -80,7 +80,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def folder(results):
-    """That folder as the current one, in which nothing of other tests is left."""
+    """The same directory as the working directory, cleaned after each test."""
     yield results
     for path in (*results.glob("out*"), *results.glob(".out*")):
         shutil.rmtree(path)
@@ -95,7 +95,7 @@ def content(name):
 
 
 def test_what_is_written(results):
-    """The motion is a log that other tools read, and a rollout of its controls; the rest says what it is worth."""
+    """The trajectory is a log that other tools can read and a rollout of its controls; the other files appraise it."""
     folder = results / "solved"
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     model = rbd.load("pendulum")
@@ -136,14 +136,14 @@ def test_what_is_written(results):
     ):
         assert words in page, words
     html = (folder / "report.html").read_text(encoding="utf-8")
-    # The motion, positions, velocities, controls, the search.
+    # Motion, positions, velocities, controls and convergence.
     assert (
         html.startswith("<!DOCTYPE html>") and html.rstrip().endswith("</html>") and html.count("<img") == 5
     )
 
 
 def test_what_is_printed(folder, capsys):
-    """Results go to stdout, progress to stderr; functions make the problem, the solver and the guess."""
+    """Results go to stdout, progress to stderr; functions may define the problem, the solver and the guess."""
     capsys.readouterr()
     assert main(["optimize", "function.py", "--out", "out"]) == 0
     out, err = capsys.readouterr()
@@ -175,7 +175,7 @@ def test_what_is_printed(folder, capsys):
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_in_a_line(folder, capsys, unchecked, name, told):
-    """With the line of the file, where it has one; nothing is written."""
+    """The message has the line of the file, if there is one; nothing is written."""
     assert told in refused(capsys, *command(name, "--out", "out"))
     assert not list(folder.glob("out*"))
 
@@ -211,7 +211,10 @@ def test_wrong_arguments(folder, capsys):
     ],
 )
 def test_where_there_is_no_solution_it_says_what_is_broken(folder, capsys, name, told):
-    """By how much, and where. A motion is written if there is one, but not in the place of a solution."""
+    """The message states the size and place of violations.
+
+    A motion is written if one exists, but does not replace an existing solution.
+    """
     err = said_by(capsys, 3, *command(name, "--out", "out"))
     for words in told:
         assert words in err, err
@@ -229,13 +232,13 @@ def test_where_there_is_no_solution_it_says_what_is_broken(folder, capsys, name,
 
 @pytest.mark.slow
 def test_options_of_the_search(folder, capsys):
-    """Another solver, and fewer iterations than it takes."""
+    """Another solver, and a limit below the required iterations."""
     err = said_by(capsys, 3, *command("solved", "--iterations", 2, "--out", "out"))
     assert "not converged, the iteration limit was reached: 2 iterations" in err
     assert "increase --iterations" in err
     read = json.loads(Path("out", "solution.json").read_text())
     assert read["code"] == "NOT_CONVERGED" and read["iterations"] == 2
-    # What is no solution may be replaced.
+    # A motion that is no solution may be replaced.
     assert main(command("solved", "--solver", "cem", "--iterations", 3, "--out", "out", "--overwrite")) in (
         0,
         3,
@@ -256,7 +259,7 @@ KILLED = """if True:
 
 
 def killed(save, arguments, number=signal.SIGKILL):
-    """The command, ended by a signal at a save; what it says on stderr."""
+    """Runs the command until a signal at a save, and returns its stderr."""
     paths = os.pathsep.join([str(HERE.parents[1]), str(HERE), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(save), str(int(number)), *arguments],
@@ -281,7 +284,7 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
     assert "out.checkpoint has the progress of an earlier run; continue it with --resume" in refused(
         capsys, *command("solved", *often)
     )
-    # A file that was changed in the meantime is another problem.
+    # A file that was changed in the meantime counts as another problem.
     text = Path("solved.py").read_text()
     Path("solved.py").write_text(f"{text}\n# as before, but who knows\n")
     assert "is of another run: solved.py: does something else" in refused(
@@ -297,13 +300,13 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
 
 @pytest.mark.slow
 def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_files(folder):
-    """Again and again, at moments that nobody chose: in imports, in iterations, or while it writes."""
+    """The process is killed repeatedly at arbitrary moments: during imports, iterations or writing."""
     words = [sys.executable, "-m", "rbd_jax", *command("solved", "--checkpoint-every", "0", "--out", "out")]
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     }
     whole = undisturbed(words, env)
-    Path("out").rename("out_undisturbed")  # the command line is in the report
+    Path("out").rename("out_undisturbed")  # the report contains the command line
     moments = killed_at_moments(words, env, whole, Path("out"), 5)
     assert content("out") == content("out_undisturbed"), moments
 

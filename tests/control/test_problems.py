@@ -1,4 +1,4 @@
-"""The bundled problems: each is solved by what comes with it, and its solution is what it promises."""
+"""The bundled problems are solved by the bundled solvers, and the solutions satisfy their claims."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ C: Any = rbd.control
 
 @pytest.mark.parametrize("name", problems.NAMES)
 def test_each_is_a_problem(name):
-    """In the precision of the day, with a guess that fits it; and its function says what it is."""
+    """Each has the default precision, a guess with the right shape and a docstring."""
     problem, solver, guess = problems.load(name)
     assert isinstance(problem, C.Problem) and isinstance(solver, C.Solver)
     assert problem.dt.dtype == problem.state.q.dtype == jnp.result_type(float)
@@ -32,7 +32,7 @@ def test_a_name_that_is_none():
 
 
 def test_where_a_thing_lands():
-    """As a simulation of its flight has it; and where it would never land, derivatives are finite."""
+    """The landing point is that of the ballistic flight; derivatives are finite where the object would never land."""
     model = rbd.load("arm7")
     landing = C.Constraint(problems.Landing("tool", (0.0, 0.0), height=0.1), at="end")
     problem = C.Problem(
@@ -46,7 +46,7 @@ def test_where_a_thing_lands():
 
     @jax.jit
     def at(q, v):
-        """The residual of the landing, and the position and velocity of the tool."""
+        """Returns the residual of the landing, and the position and velocity of the tool."""
         place = rbd.forward_kinematics(model, q).position[-1]
         speed = (rbd.jacobian(model, q, "tool", frame="world_aligned") @ v)[3:]
         return landing.residual(_knot(problem, rbd.State(q, v))), place, speed
@@ -68,7 +68,7 @@ def _knot(problem, state):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", problems.NAMES)
 def test_each_is_solved(name):
-    """From its guess, to a minimum, within all limits; what the last state is to be, it is."""
+    """From its guess each problem converges to a minimum within all limits that ends at rest."""
     problem, solver, guess = problems.load(name)
     solution = C.solve(problem, solver, guess)
     assert solution.code == C.Code.CONVERGED and solution.violation < 1e-6
@@ -84,8 +84,10 @@ def test_each_is_solved(name):
 
 @pytest.mark.slow
 def test_the_least_time_by_interior_points():
-    """The double pendulum at rest upright, within what its motors have, in a time that nothing near by is less than; and the
-    same in continuous time."""
+    """The double pendulum swings up to rest within its effort limits, in a locally minimum time.
+
+    Collocation finds the same in continuous time.
+    """
     problem, _, guess = problems.load("double_pendulum_minimum_time")
     shot = C.solve(problem, C.Shooting(max_iterations=1000), guess)
     collocated = C.solve(problem, C.Collocation(max_iterations=1000), shot)

@@ -1,4 +1,4 @@
-"""Quadratic programs against the conditions of a minimum, SciPy, and ProxSuite where it is installed."""
+"""Quadratic programs against the optimality conditions, SciPy, and ProxSuite if installed."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,10 @@ def convex(draw, rank=N):
 
 
 def program(seed, **changes):
-    """A random program with something between its constraints; a part may be given instead, as a function of the others."""
+    """Returns a random program with a feasible interior.
+
+    `changes` replaces parts, by values or functions of the other parts.
+    """
     draw = np.random.default_rng(seed)
     inside = draw.normal(size=N)
     A, G = draw.normal(size=(EQUAL, N)), draw.normal(size=(UNEQUAL, N))
@@ -41,7 +44,7 @@ def program(seed, **changes):
 
 
 def twice(name, by):
-    """The second row as a multiple of the first."""
+    """Replaces the second row by a multiple of the first."""
 
     def change(parts):
         rows = parts[name].copy()
@@ -54,7 +57,7 @@ def twice(name, by):
 OPEN = {"h": np.full(UNEQUAL, INF), "lower": np.full(N, -INF), "upper": np.full(N, INF)}
 FREE = {**OPEN, "A": np.zeros((EQUAL, N)), "b": np.zeros(EQUAL)}
 
-#: Programs that have a minimum.
+#: Programs with a minimum.
 SOLVABLE = {
     "any": program(6),
     "another": program(1),
@@ -79,7 +82,7 @@ SOLVABLE = {
     "numbers of all sizes": program(14, P=np.diag(10.0 ** np.arange(-3, 3))),
 }  # fmt: skip
 
-#: Programs that have none, and what they are called.
+#: Programs without a minimum, and their codes.
 NOT = {
     "bounds that cross": (program(20, upper=lambda own: own["lower"] - 0.1), Code.INFEASIBLE),
     "equalities that contradict": (program(21, A=twice("A", 1.0), b=[0.0, 1.0, 0.0], **OPEN), Code.INFEASIBLE),
@@ -94,7 +97,7 @@ NOT = {
 
 
 def filled(parts):
-    """In full shapes."""
+    """Broadcasts all parts to full shapes."""
     shapes = {"P": (N, N), "q": (N,), "A": (EQUAL, N), "b": (EQUAL,), "G": (UNEQUAL, N), "h": (UNEQUAL,)}
     return {name: np.broadcast_to(part, shapes.get(name, (N,))) for name, part in parts.items()}
 
@@ -121,7 +124,7 @@ def found(batched):
 
 
 def missed(parts, found):
-    """By how much the conditions of a minimum are missed."""
+    """Returns the largest violation of the optimality conditions."""
     P, q, A, b, G, h, lower, upper = (np.asarray(part, float) for part in filled(parts).values())
     x, y, z, w = (np.asarray(part, float) for part in (found.x, found.y, found.z, found.bounds))
     above, below = np.maximum(w, 0), np.maximum(-w, 0)
@@ -203,7 +206,7 @@ def test_parts_may_be_left_out():
     above = rbd.control.quadratic_program(P, q, upper=jax.device_put(np.array([np.inf, 1.0])))
     assert_close(above.x, [1.0, 1.0], 1e-7)
     assert_close(above.bounds, [0.0, 4.0], 1e-6)
-    # The symmetric part counts.
+    # Only the symmetric part counts.
     assert_close(rbd.control.quadratic_program(P + turn, q).x, free.x, 1e-8)
 
 
@@ -211,7 +214,7 @@ def test_single_precision(batched, found):
     single = batched(stacked([*SOLVABLE.values(), *(given for given, _ in NOT.values())], np.float32))
     assert single.x.dtype == jnp.float32
     codes = dict(zip([*SOLVABLE, *NOT], single.code.tolist(), strict=True))
-    # Which way down it is, and where the one point is, needs more digits.
+    # Directions of descent and single feasible points need more digits.
     unsure = {"downhill without end", "one point alone"}
     assert {name for name, one in found.items() if codes[name] != one.code} <= unsure
     assert Code.CONVERGED not in [codes[name] for name in NOT]
@@ -224,7 +227,7 @@ def test_single_precision(batched, found):
 
 @pytest.fixture(scope="module")
 def changed():
-    """How everything changes along a direction of all numbers of a program."""
+    """Compiled functions that return results, and their derivatives along a direction of all numbers of a program."""
     outputs = lambda parts: (lambda at: (at.x, at.y, at.z, at.bounds))(solved(parts))
     return jax.jit(outputs), jax.jit(lambda parts, by: jax.jvp(outputs, (parts,), (by,))[1])
 

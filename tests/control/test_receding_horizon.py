@@ -1,4 +1,4 @@
-"""Control with a receding horizon, around any solver."""
+"""Receding-horizon control with all solvers."""
 
 import functools
 import logging
@@ -24,7 +24,7 @@ Q, R = np.diag([1.0, 0.1]), np.array([[0.1]])
 
 @functools.cache
 def cart(mass=1.0, dtype=jnp.float64):
-    """A mass on a slide, with nothing else: a linear system."""
+    """Returns a mass on a slide: a linear system."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
     inertia = rbd.Inertia.from_mass_com(mass, (0, 0, 0), np.eye(3))
     builder.add_body("cart", joint=rbd.joints.Prismatic(axis=(1, 0, 0)), inertia=inertia)
@@ -32,7 +32,7 @@ def cart(mass=1.0, dtype=jnp.float64):
 
 
 def regulator(dt=DT):
-    """The feedback and the value of the least cost over an infinite time, by SciPy."""
+    """Returns the gain and the value matrix of the infinite-horizon regulator, by SciPy."""
     A, B = np.array([[1, dt], [0, 1]]), np.array([[dt**2], [dt]])
     P = scipy.linalg.solve_discrete_are(A, B, dt * Q, dt * R)
     return -np.linalg.solve(dt * R + B.T @ P @ B, B.T @ P @ A), P
@@ -50,7 +50,7 @@ RUNNING = [0.1 * rbd.control.Effort(), rbd.control.Posture(), 0.1 * rbd.control.
 
 
 def end_of(P):
-    """½ xᵀ P x."""
+    """Returns the terminal cost ½ xᵀ P x."""
     root = jnp.asarray(np.linalg.cholesky(P).T)
     return rbd.control.Cost(
         lambda t, state, control: root.astype(state.q.dtype) @ jnp.concatenate([state.q, state.v])
@@ -88,14 +88,16 @@ def test_with_the_value_of_an_infinite_time_it_is_the_linear_regulator(controlle
     x = states_of(path)
     np.testing.assert_allclose(path.tau, x[:-1] @ K.T, atol=1e-9)
     assert path.memory.plans == 16 and path.memory.failures == 0
-    # What the next seconds will cost is the value of where it is.
+    # The planned cost is the value function at the current state.
     np.testing.assert_allclose(path.memory.cost, 0.5 * x[-2] @ P @ x[-2], rtol=1e-9)
 
 
 @pytest.mark.slow
 def test_between_plans_its_feedback_acts(controller):
-    """A plant that is heavier than what is planned for leaves its plans, and there is one for every five steps only: with gains
-    it does what a regulator does, without not."""
+    """The plant is heavier than the model and is replanned every five steps only.
+
+    With feedback gains the controls are those of the regulator between plans, without gains they are not.
+    """
     rare = replace(controller, period=5 * DT)
     path = simulated(rare, cart(1.6))
     assert path.memory.plans == 4
@@ -114,7 +116,7 @@ def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
     controller.step(memory, 0.0, state)  # compiles
     rbd.step(model, state, jnp.zeros(1), DT / 2)
     ready = compiling.compilations
-    # Times and states in whatever form they come.
+    # Times and states in different types.
     times = [0, DT / 2, np.float64(DT), np.float32(1.5 * DT), jnp.float32(2 * DT), jnp.asarray(2.5 * DT)]
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         for i, t in enumerate(times):
@@ -122,7 +124,7 @@ def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
             tau, memory = controller.step(memory, t, given)
             np.testing.assert_allclose(tau, path.tau[i], atol=1e-6)
             state = rbd.step(model, state, tau, DT / 2)
-        # Other numbers in the problem: steps of another length from another time on, and another mass.
+        # Other parameters of the problem: time step, initial time and mass.
         other = replace(controller, problem=replace(controller.problem, dt=0.11, t0=0.5, model=cart(2.0)))
         other.step(other.start(START), 0.5, START)
     assert compiling.compilations == ready
@@ -135,7 +137,7 @@ def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
 def test_plans_of_other_steps_than_those_of_the_simulation(controller):
     path = simulated(controller, dt=DT / 4)
     assert path.memory.plans == 4
-    # Between two plans, controls are those of a regulator to the same time: the held one and what the feedback adds.
+    # Between two plans, controls are those of a regulator about the plan: the held control plus the feedback.
     x = states_of(path)
     for k in range(0, 16, 4):
         held, before = x[k] @ K.T, x[k]
@@ -143,15 +145,15 @@ def test_plans_of_other_steps_than_those_of_the_simulation(controller):
         for i in range(4):
             there = before + i / 4 * (ahead - before)
             np.testing.assert_allclose(path.tau[k + i], held + (x[k + i] - there) @ K.T, atol=1e-9)
-    # Longer steps than the period: a plan in each.
+    # With steps longer than the period there is one plan per step.
     assert simulated(replace(controller, period=DT / 2)).memory.plans == 16
 
 
-# Targets that move.
+# Moving targets.
 
 
 def test_targets_move_on_with_time(problem):
-    """Each plan has the rows from its time on; between two rows it is between both, and the last one stays."""
+    """Each plan reads the target rows from its time on, interpolates between rows, and holds the last row."""
     rows = np.random.default_rng(0).normal(size=(11, 1))
     tracking = rbd.control.Along(rbd.control.Posture(rows))
     kept = rbd.control.Constraint(rbd.control.Along(rbd.control.Velocity(rows)), lower=-9.0)
@@ -160,7 +162,7 @@ def test_targets_move_on_with_time(problem):
 
     @jax.jit
     def at_knots(time):
-        """Residuals and times of the knots of a plan that begins at that time."""
+        """Returns residuals and times at the knots of a plan that begins at a given time."""
         moved = controller._problem_from(time, START)
         stages = Stages(moved)
 
@@ -182,7 +184,7 @@ def test_targets_move_on_with_time(problem):
 
 @pytest.mark.slow
 def test_it_follows_a_path_longer_than_its_horizon():
-    """A target that goes to and fro, with all of its way known: the horizon sees ahead, so there is no lag."""
+    """The target oscillates. The horizon contains its future, so that the robot follows without lag."""
     t = np.arange(60.0) * DT
     goal = np.sin(2 * t)[:, None]
     running = [1e-4 * rbd.control.Effort(), rbd.control.Along(rbd.control.Posture(goal))]
@@ -196,12 +198,12 @@ def test_it_follows_a_path_longer_than_its_horizon():
 
 @pytest.mark.slow
 def test_a_plan_that_fails_is_not_followed(problem):
-    """From a time on nothing can be planned: the last plan goes on to its end, and then its last control is held."""
+    """From some time on no plan is possible: the last plan is followed to its end, and its last control is held."""
     forbidden = rbd.control.Value(lambda t, state, control: jnp.where(t > 0.95, jnp.nan, 0.0))
     broken = replace(problem, running=(*problem.running, forbidden))
     controller = RecedingHorizon(broken, rbd.control.DDP(max_iterations=2))
     path = simulated(controller)
-    # The plans of 0.5 s and later reach the time.
+    # Plans made at 0.5 s and later reach this time.
     assert path.memory.plans == 16 and path.memory.failures == 11
     assert path.memory.code == Code.NOT_FINITE and path.memory.trust == 0
     np.testing.assert_allclose(path.tau[:10], states_of(path)[:10] @ K.T, atol=1e-9)
@@ -220,7 +222,7 @@ def test_what_is_measured_is_no_number(controller, what):
     again, memory = controller.step(memory, 2 * DT, START)
     np.testing.assert_allclose(again, K @ np.array([1.0, -0.3]), atol=1e-9)
     assert memory.failures == 1 and memory.plans == 3
-    # From the start on: there is no plan yet.
+    # At the start there is no plan yet.
     tau, memory = controller.step(controller.start(START), 0.0, state_of(what, 0.0))
     np.testing.assert_array_equal(tau, [0.0])
 
@@ -237,7 +239,7 @@ def test_only_what_is_accepted_is_followed(problem):
 
 @pytest.mark.slow
 def test_a_guess_for_the_first_plan(problem):
-    """With a solution to begin with, a plan of one iteration is as good as that."""
+    """From a solution as the guess, one iteration gives a plan of the same quality."""
     pendulum = rbd.load("pendulum")
     start = rbd.State(jnp.array([0.3]), jnp.zeros(1))
     swing = rbd.control.Problem(
@@ -259,7 +261,7 @@ def test_a_guess_for_the_first_plan(problem):
 
 @pytest.fixture(scope="module")
 def begun(problem):
-    """A compiled function of time that returns the starts of plans, for three controllers."""
+    """A compiled function of time that returns the initial guesses of plans, for three controllers."""
     control = jax.device_put(np.arange(1.0, 7.0)[:, None])
     options = {}, {"tail": lambda t, state: 2 * state.q}, {"warm_start": "states"}
     solver = rbd.control.MPPI(spread=1.0)
@@ -277,7 +279,7 @@ def begun(problem):
 
 @pytest.mark.parametrize("place", [0.0, 1.0, 2.5, 9.0])
 def test_plans_begin_from_the_one_before(begun, place):
-    moved = np.interp(np.arange(6) + place, np.arange(6), np.arange(1.0, 7.0))  # and the last one is held
+    moved = np.interp(np.arange(6) + place, np.arange(6), np.arange(1.0, 7.0))  # the last control is held
     start, doubled, handed = jax.device_get(begun(place * DT))
     np.testing.assert_allclose(start.control[:, 0], moved, atol=1e-12)
     assert start.points is None
@@ -288,7 +290,7 @@ def test_plans_begin_from_the_one_before(begun, place):
     assert q[0] == np.asarray(START.q)
     known = np.arange(1, 7)[np.arange(1, 7) + place <= 6]
     np.testing.assert_allclose(q[known], known + place, atol=1e-12)
-    # Beyond the plan the model moves on from its last state.
+    # Beyond the plan the model is simulated from the plan's last state.
     rest = slice(known[-1] if len(known) else 0, None)
     np.testing.assert_allclose(np.diff(q[rest]), DT * v[rest][1:], atol=1e-12)
 
@@ -298,25 +300,25 @@ def test_a_tail_decides_where_there_is_no_plan(problem):
     controller = RecedingHorizon(
         problem, rbd.control.MPPI(spread=1.0, samples=1, max_iterations=1), tail=tail
     )
-    # One sample is the mean itself: the plan is what it begins from.
+    # With one sample, which is the mean, the plan equals its initial guess.
     _, memory = controller.step(controller.start(START), 0.0, START)
     follow = lambda t, state: -2.0 * state.q - state.v
     path = rbd.rollout(problem.model, START, follow, dt=DT, steps=6)
     np.testing.assert_allclose(memory.plan.control, path.tau, atol=1e-12)
 
 
-# Plans for later.
+# Delayed plans.
 
 
 @pytest.mark.slow
 def test_plans_that_take_time(problem):
-    """Each plan is for the time when it is ready. With a model that is right nothing is lost but the beginning."""
+    """Each plan is for the time when it is ready. With an exact model only the first control differs."""
     controller = RecedingHorizon(problem, rbd.control.DDP(max_iterations=2), delay=DT)
     path = simulated(controller)
     np.testing.assert_array_equal(path.tau[0], [0.0])
     np.testing.assert_allclose(path.tau[1:], states_of(path)[1:-1] @ K.T, atol=1e-9)
     assert path.memory.plans == 16
-    # Half a step, with the simulation's own steps in between.
+    # Half a step, with simulation steps in between.
     controller = RecedingHorizon(problem, rbd.control.DDP(max_iterations=2), delay=DT / 2)
     path = simulated(controller, dt=DT / 2)
     np.testing.assert_array_equal(path.tau[0], [0.0])
@@ -324,7 +326,7 @@ def test_plans_that_take_time(problem):
     assert path.memory.plan.time == pytest.approx(7.5 * DT) and path.memory.failures == 0
 
 
-# Around other solvers, and transformed.
+# Other solvers, and transformations.
 
 
 @pytest.mark.slow
@@ -334,7 +336,7 @@ def test_around_samples(problem, kind):
     path = simulated(RecedingHorizon(problem, solver), steps=30)
     q, v = states_of(path)[-1]
     assert abs(q) < 0.1 and abs(v) < 0.2
-    # Every plan draws its own samples.
+    # Every plan draws new samples.
     assert path.memory.plan.multipliers.count > 60
 
 
@@ -342,7 +344,7 @@ def test_around_samples(problem, kind):
 @pytest.mark.parametrize("warm_start", ["controls", "states"])
 @pytest.mark.parametrize("kind", [rbd.control.Shooting, rbd.control.Collocation])
 def test_around_interior_points(problem, kind, warm_start):
-    """Bounds of states and all: it ends at rest, not faster than allowed."""
+    """With bounds on controls and velocities the motion ends at rest and stays within the speed limit."""
     bounds = rbd.control.Bounds(control=(-4.0, 4.0), v=(-0.8, 0.8))
     bounded = replace(problem, bounds=bounds)
     controller = RecedingHorizon(bounded, kind(max_iterations=15), warm_start=warm_start)
@@ -446,7 +448,7 @@ def test_wrong_arguments(problem, make, message):
 
 
 def test_its_numbers_are_leaves(controller):
-    """Another target by `eqx.tree_at`."""
+    """Parameters of a controller can be replaced by `eqx.tree_at`."""
     leaves = [x for x in jax.tree.leaves(controller) if isinstance(x, jax.Array)]
     assert len(leaves) > 10
     later = eqx.tree_at(lambda one: one.period, controller, jnp.asarray(2 * DT))

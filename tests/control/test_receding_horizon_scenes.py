@@ -1,4 +1,4 @@
-"""An arm that is heavier than its model, disturbed, behind a target that moves."""
+"""An arm that is heavier than its model follows a moving target under disturbances."""
 
 import equinox as eqx
 import jax
@@ -27,7 +27,7 @@ def hands(model, q):
 
 @pytest.fixture(scope="module")
 def circle(arm):
-    """Where the hand shall be, from the beginning to the end of the last plan."""
+    """Returns the target of the hand, from the start to the end of the last plan."""
     t = jnp.arange(int(SECONDS / DT) + HORIZON + 1.0) * DT
     center = hands(arm, jnp.array([POSTURE]))[0]
     radius, angle = RADIUS * jnp.minimum(t / 0.5, 1), 2 * jnp.pi * t / 2.5
@@ -54,7 +54,7 @@ def problem(arm, circle):
 
 
 def heavier(arm):
-    """Every mass wrong by a fifth."""
+    """Returns the arm with all inertias increased by a fifth."""
     return eqx.tree_at(lambda one: one.inertias, arm, jax.tree.map(lambda x: 1.2 * x, arm.inertias))
 
 
@@ -70,7 +70,7 @@ def distances(arm, circle, path):
     ids=["every step", "late", "rarely", "handed states"],
 )
 def test_the_hand_of_an_arm_goes_round(arm, circle, problem, options, iterations):
-    """With a push of 30 Nm on two joints for a tenth of a second. The hand stays within a centimetre of its target."""
+    """The hand stays within 12 mm of its target during a push of 30 Nm on two joints for a tenth of a second."""
     controller = rbd.control.RecedingHorizon(problem, rbd.control.DDP(max_iterations=iterations), **options)
     push = jnp.array([30.0, 30.0, 0, 0, 0, 0, 0])
 
@@ -84,12 +84,12 @@ def test_the_hand_of_an_arm_goes_round(arm, circle, problem, options, iterations
     assert path.code == 0 and path.memory.failures == 0
     assert error.max() < 0.012
     assert error[200:400].max() < 0.005  # before the push
-    assert error[600:].max() < 0.005  # and after it
+    assert error[600:].max() < 0.005  # after the push
     assert np.abs(path.tau).max() <= 150
 
 
 def test_step_by_step_nothing_is_compiled_again(arm, circle, problem):
-    """As a robot would call it, on the heavier arm."""
+    """Controller steps as on a robot, with the heavier arm."""
     controller = rbd.control.RecedingHorizon(problem, rbd.control.DDP(max_iterations=1))
     plant, state = heavier(arm), problem.state
     memory = controller.start(state)

@@ -1,4 +1,4 @@
-"""The linear-quadratic regulator, one stage after the other and all at once, against the dense problem."""
+"""The linear-quadratic regulator, sequential and parallel in time, against the dense problem."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ def positive(draw, rows, n):
 
 @pytest.fixture(scope="module")
 def problem():
-    """All that there can be: time-varying, with offsets, slopes and mixed terms; together convex."""
+    """Returns a time-varying convex problem with offsets, linear and mixed terms."""
     draw = np.random.default_rng(0)
     both = positive(draw, N, NX + NU)
     return C.LinearQuadratic(
@@ -39,7 +39,7 @@ def problem():
 
 
 def dense(problem, start):
-    """States and controls by the conditions of a minimum of the whole problem, in NumPy."""
+    """Returns states and controls from the optimality conditions of the dense problem, in NumPy."""
     A, B, c, Q, q, R, S, r = (
         np.asarray(x)
         for x in (problem.A, problem.B, problem.c, problem.Q, problem.q, problem.R, problem.S, problem.r)
@@ -88,7 +88,7 @@ def test_derivatives_by_all_numbers(problem, parallel):
 
     @jax.jit
     def derivatives(problem, change, weights):
-        """The derivative along a change, and the gradient of a weighted sum of the results."""
+        """Returns the derivative along a change, and the gradient of a weighted sum of the results."""
         _, forward = jax.jvp(solved, (problem,), (change,))
         _, pull = jax.vjp(solved, problem)
         return forward, pull(weights)[0]

@@ -1,4 +1,4 @@
-"""Search by samples: MPPI and the cross-entropy method."""
+"""Sampling-based solvers: MPPI and the cross-entropy method."""
 
 import functools
 import re
@@ -21,7 +21,7 @@ KINDS = {"MPPI": rbd.control.MPPI, "CEM": rbd.control.CEM}
 
 @functools.cache
 def cart(dtype=jnp.float64):
-    """A mass of 1 kg on a slide, with nothing else: a linear system."""
+    """Returns a mass of 1 kg on a slide: a linear system."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
     mass = rbd.Inertia.from_mass_com(1.0, (0, 0, 0), np.eye(3))
     builder.add_body("cart", joint=rbd.joints.Prismatic(axis=(1, 0, 0)), inertia=mass)
@@ -29,7 +29,7 @@ def cart(dtype=jnp.float64):
 
 
 def problem_of(model, **options):
-    """To the origin from one metre away, at a quadratic cost."""
+    """Returns the problem to reach the origin from a distance of one meter at a quadratic cost."""
     given = {
         "running": [0.1 * rbd.control.Effort(), rbd.control.Posture()],
         "terminal": [5.0 * rbd.control.Posture(), rbd.control.Velocity()],
@@ -46,7 +46,7 @@ def linear():
 
 
 def rolled_out(problem, control):
-    """A motion by the simulation itself."""
+    """Simulates controls with `rollout`."""
     return rbd.rollout(problem.model, problem.state, control, dt=problem.dt)
 
 
@@ -67,7 +67,7 @@ def linear_cost(linear):
 
 
 def least_cost(problem, cost):
-    """What the motion of a linear-quadratic problem costs at best."""
+    """Returns the minimum cost of a linear-quadratic problem."""
     flat, nothing = lambda u: cost(u[:, None]), np.zeros(problem.steps)
     slope, curvature = jax.jit(lambda u: (jax.grad(flat)(u), jax.hessian(flat)(u)))(nothing)
     return float(flat(nothing)) - 0.5 * np.asarray(slope) @ np.linalg.solve(curvature, slope)
@@ -80,7 +80,7 @@ def test_the_optimum_of_a_linear_quadratic_problem(kind, linear, linear_cost):
     assert found.code == rbd.control.Code.CONVERGED and found.iterations < 60
     best = float(least_cost(linear, linear_cost))
     assert best <= found.cost <= best * (1 + 1e-3)
-    # Half of the last samples were as good, to the tolerance.
+    # Half of the last samples have the same cost, to the tolerance.
     assert 0 <= found.stationarity <= 1e-4 * found.cost
     path = rolled_out(linear, found.control)
     np.testing.assert_allclose(found.q, path.q, atol=1e-12)
@@ -90,7 +90,7 @@ def test_the_optimum_of_a_linear_quadratic_problem(kind, linear, linear_cost):
 
 @pytest.fixture(scope="module", params=KINDS)
 def quick(request):
-    """A few iterations with few numbers."""
+    """A solver with few iterations and samples."""
     return KINDS[request.param](samples=24, max_iterations=3, spread=2.0, knots=5)
 
 
@@ -102,7 +102,7 @@ def apart(x, y):
     return np.abs(np.asarray(x) - np.asarray(y)).max()
 
 
-#: Both solvers share this code: every day one of them runs.
+#: Both solvers share this code, so that the default run tests one of them.
 one_every_day = pytest.mark.parametrize(
     "quick", [pytest.param("MPPI", marks=pytest.mark.slow), "CEM"], indirect=True
 )
@@ -166,7 +166,7 @@ def test_in_single_precision(linear_cost, quick):
     "interpolation", [*(pytest.param(x, marks=pytest.mark.slow) for x in ("zero-order", "linear")), "cubic"]
 )
 def test_bounds_of_controls_are_kept_exactly(interpolation):
-    # By default samples lie a quarter of the bounds apart, so many are cut off.
+    # By default the standard deviation is a quarter of the bounds' range, so that many samples are clipped.
     bounds = rbd.control.Bounds(control=(-1.1, 0.3))
     problem = problem_of(cart(), bounds=bounds)
     solver = rbd.control.CEM(samples=32, max_iterations=4, knots=4, interpolation=interpolation, color=1.0)
@@ -180,7 +180,7 @@ def test_bounds_of_controls_are_kept_exactly(interpolation):
 
 @pytest.mark.parametrize("kind", ["MPPI", pytest.param("CEM", marks=pytest.mark.slow)])
 def test_motions_that_fail_count_for_nothing(kind):
-    """A cost that is no number beyond some force, in a landscape that leads there."""
+    """The cost is NaN beyond some force, and its slope leads there."""
     wall = lambda t, state, control: jnp.where(control[0] < -1.5, jnp.nan, 10 * control[0])
     problem = problem_of(cart(), running=[rbd.control.Value(wall)], terminal=[])
     found = rbd.control.solve(problem, KINDS[kind](samples=64, max_iterations=30, spread=1.0, color=2.0))
@@ -203,7 +203,7 @@ def test_all_motions_fail(kind):
 
 @pytest.mark.slow
 def test_a_cost_without_slope():
-    """Only the time away from the goal counts: a derivative would be zero everywhere."""
+    """The cost is the time away from the goal, whose derivative is zero almost everywhere."""
     away = rbd.control.Value(lambda t, state, control: jnp.where(jnp.abs(state.q[0]) > 0.1, 1.0, 0.0))
     problem = problem_of(
         cart(), running=[away], terminal=[], steps=20, bounds=rbd.control.Bounds(control=(-5.0, 5.0))
@@ -211,12 +211,12 @@ def test_a_cost_without_slope():
     found = rbd.control.solve(
         problem, rbd.control.MPPI(samples=128, max_iterations=20, knots=6, interpolation="linear")
     )
-    # With 5 N to the middle and 5 N back it takes 2 sqrt(0.9 / 5) s to come near and stop there.
+    # With 5 N to the middle and 5 N back it takes 2 sqrt(0.9 / 5) s to reach the goal and stop there.
     assert 0.6 <= found.cost <= 1.2
 
 
 def test_constraints_and_bounds_of_states(linear, linear_cost):
-    """The fast way is forbidden: the speed is bounded, and the middle has to be passed at a given time."""
+    """The fastest motion is infeasible: the speed is bounded, and the middle must be passed at a given time."""
     passed = rbd.control.Constraint(lambda t, state, control: state.q - 0.4, at=[8])
     short_of = rbd.control.Constraint(rbd.control.Posture(), lower=0.0, at="all")
     options = {"constraints": [passed, short_of], "bounds": rbd.control.Bounds(v=(-0.9, jnp.inf))}
@@ -229,13 +229,13 @@ def test_constraints_and_bounds_of_states(linear, linear_cost):
     assert found.violation < 5e-3
     free = rbd.control.solve(linear, solver)
     assert np.min(free.v) < -0.95 and found.cost > free.cost
-    # What it costs is without penalties.
+    # The reported cost has no penalties.
     assert found.cost == pytest.approx(float(linear_cost(found.control)), abs=1e-12)
 
 
 @pytest.mark.slow
 def test_a_violation_is_told():
-    """A goal out of reach."""
+    """The goal is out of reach."""
     goal = rbd.control.Constraint(rbd.control.Posture(np.array([9.0])), at="end")
     problem = problem_of(cart(), constraints=[goal], bounds=rbd.control.Bounds(control=(-1.0, 1.0)))
     found = rbd.control.solve(problem, rbd.control.CEM(samples=32, max_iterations=20, knots=2))
@@ -244,7 +244,7 @@ def test_a_violation_is_told():
     assert np.min(found.control) > 0.9
 
 
-# What samples are made of.
+# Sampling.
 
 
 @pytest.mark.parametrize("kind", ["zero-order", "linear", "cubic"])
@@ -252,7 +252,7 @@ def test_a_violation_is_told():
 def test_curves(kind, knots, steps):
     curves = interpolated(kind, knots, steps)
     assert curves.shape == (steps, knots)
-    np.testing.assert_allclose(curves.sum(1), 1, atol=1e-14)  # what is constant stays so
+    np.testing.assert_allclose(curves.sum(1), 1, atol=1e-14)  # constants are preserved
     if knots > 1 and kind != "zero-order":
         line = np.linspace(-1, 2, knots)
         np.testing.assert_allclose(curves @ line, np.linspace(-1, 2, steps), atol=1e-14)
@@ -260,7 +260,7 @@ def test_curves(kind, knots, steps):
         np.testing.assert_allclose(curves, np.eye(knots), atol=1e-14)
     if kind == "zero-order":
         held = curves.sum(0)
-        assert held.max() - held.min() <= 1  # each for as many steps
+        assert held.max() - held.min() <= 1  # each is held for the same number of steps
 
 
 @pytest.mark.parametrize("color", [0.0, 0.5, 1.0, 2.0, 4.0])
@@ -271,7 +271,7 @@ def test_coloured_noise(color):
     assert (correlation[0, 1] > 0.3) == (color >= 1)
     if not color:
         np.testing.assert_array_equal(factor, np.eye(16))
-    # As in the spectrum: what is next is more alike for redder noise.
+    # Correlation with the next step increases with redder noise.
     assert color == 0 or correlation[0, 1] > (coloured(color / 2, 16) @ coloured(color / 2, 16).T)[0, 1]
 
 

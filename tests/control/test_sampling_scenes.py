@@ -1,4 +1,4 @@
-"""Search by samples where derivatives are of little use: swing-ups, and motions through contact."""
+"""Sampling-based solvers where derivatives are of little use: swing-ups, and motions through contact."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +28,7 @@ def test_the_cartpole_swings_up(kind):
     found = rbd.control.solve(problem, solver)
     assert np.abs(found.q[-1]).max() < 0.15 and np.abs(found.v[-1]).max() < 0.5
     assert np.abs(found.control).max() <= 20 and found.cost < 5
-    # The simulation itself says the same.
+    # A simulation gives the same motion.
     path = rbd.rollout(model, hanging, rbd.Controls(found.control), dt=0.025)
     np.testing.assert_allclose(path.q, found.q, atol=1e-9)
 
@@ -61,7 +61,7 @@ def test_the_cartpole_is_swung_up_and_held_with_a_receding_horizon(kind):
 
 
 def hopper(law):
-    """A trunk over a leg that slides, on a vertical guide: it has to push off to leave the floor."""
+    """Returns a trunk over a sliding leg on a vertical guide, which must push off to leave the floor."""
     builder = rbd.ModelBuilder(name="hopper")
     along = rbd.joints.Prismatic(axis=(0, 0, 1))
     builder.add_body("trunk", joint=along, inertia=rbd.Inertia.sphere(2.0, 0.1))
@@ -81,7 +81,7 @@ LAWS = {"rigid": rbd.contact.Rigid, "soft": rbd.contact.Soft}
 
 @pytest.mark.parametrize("kind, law", [("MPPI", "rigid"), ("CEM", "rigid"), ("MPPI", "soft")])
 def test_a_hopper_leaves_the_floor(kind, law):
-    """What counts is the height of the foot, which does not change with small forces: no derivative leads anywhere."""
+    """The cost is the height of the foot. It does not change with small forces, so that its derivative is zero."""
     model = hopper(LAWS[law]())
     standing = rbd.State(jnp.array([0.55, 0.0]), jnp.zeros(2))
     height = lambda state: state.q[0] + state.q[1] - 0.55

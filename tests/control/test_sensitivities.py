@@ -1,4 +1,4 @@
-"""Derivatives of solutions by all numbers of their problems, against problems that are solved again."""
+"""Derivatives of solutions by all parameters of their problems agree with solutions of changed problems."""
 
 import functools
 from typing import Any
@@ -18,7 +18,7 @@ NAMES = ("t", "q", "v", "control", "control_nodes", "dt", "cost", "costates")
 
 
 def pendulum(**options):
-    """With a goal, and torques that reach their limit."""
+    """Returns a problem with a goal and active torque limits."""
     return C.Problem(
         rbd.load("pendulum"),
         rbd.State(*jax.device_put((np.array([0.3]), np.zeros(1)))),
@@ -33,7 +33,7 @@ def pendulum(**options):
 
 
 def hurried():
-    """It takes as long as it is worth."""
+    """Returns the pendulum with free duration."""
     return pendulum(duration=(0.5, 5.0), duration_cost=3.0)
 
 
@@ -49,7 +49,7 @@ def acrobot():
 
 
 def reaching():
-    """An arm that reaches for a point with torques that reach their limits."""
+    """Returns an arm that reaches for a point with active torque limits."""
     model = rbd.load("arm7")
     limit = jnp.array([3.0, 40.0, 3.0, 30.0, 2.0, 3.0, 1.0])
     return C.Problem(
@@ -64,12 +64,12 @@ def reaching():
 
 
 def turning():
-    """A body that turns freely, by a wheel in it."""
+    """Returns a freely rotating body with a wheel."""
     return with_wheel(rbd.joints.Spherical())
 
 
 def floating():
-    """It floats, too."""
+    """Returns a free-floating body with a wheel."""
     return with_wheel(rbd.joints.Free())
 
 
@@ -94,7 +94,7 @@ def with_wheel(joint):
 
 
 PROBLEMS = {f.__name__: f for f in (pendulum, hurried, acrobot, reaching, turning, floating)}
-#: The last of them takes long to compile: one solver has it.
+#: The last problem takes long to compile, so that only one solver runs it.
 POSED = [
     (solver, problem)
     for solver in ("ddp", "shooting", "trapezoid", "hermite-simpson")
@@ -102,7 +102,7 @@ POSED = [
     if problem != "floating" or solver == "shooting"
 ]
 SOLVERS = {
-    # With all second derivatives its last step is exact: without, the cost tells it too early that it has arrived.
+    # With full second derivatives the last step is exact. Otherwise the cost criterion ends the iterations too early.
     "ddp": C.DDP(hessian="full", tolerance=1e-15, constraint_tolerance=1e-10),
     "shooting": C.Shooting(tolerance=1e-10),
     "trapezoid": C.Collocation("trapezoid", tolerance=1e-10),
@@ -111,9 +111,10 @@ SOLVERS = {
 
 
 def changes_of(model, numbers, seed=0):
-    """A change of every number of a problem, but of bounds that are open, and of friction, which is not smooth.
+    """Returns a change of every parameter of a problem, except for infinite bounds and friction, which is not smooth.
 
-    Rotations stay rotations, axes of joints and quaternions unit vectors: of others each formula says something else.
+    Rotations remain rotations, and joint axes and quaternions remain unit vectors, because formulas disagree for
+    others.
     """
     draw = np.random.default_rng(seed)
 
@@ -144,7 +145,7 @@ def assert_derivative(found, high, low, step, tolerance):
 
 @functools.cache
 def posed(solver, problem):
-    """The numbers of a problem, and what solves it for others, from a guess."""
+    """Returns the parameters of a problem, and a function that solves it for other parameters from a guess."""
     one = PROBLEMS[problem]()
     numbers, rest = eqx.partition(one, eqx.is_inexact_array)
     none = C.Guess(control=jax.device_put(np.zeros((one.steps, one.nu))))
@@ -161,15 +162,15 @@ def posed(solver, problem):
 def test_they_are_those_of_problems_solved_again(solver, problem):
     numbers, solved = posed(solver, problem)
     changes, step = changes_of(PROBLEMS[problem]().model, numbers), 1e-4
-    # By the method that knows solutions more exactly: DDP ends where the cost tells nothing more. And from the solution itself:
-    # from afar the search may come to another minimum.
+    # Reference solutions come from the method with higher accuracy, because DDP stops when the cost no longer changes.
+    # They start from the solution itself, because from afar the solver may converge to another minimum.
     exactly = posed("shooting" if solver == "ddp" else solver, problem)[1]
     near = C.Guess.of(exactly(numbers))
     moved = lambda h: exactly(jax.tree.map(lambda x, d: x + h * d, numbers, changes), near)
     high, low = moved(step), moved(-step)
     assert not high.code and not low.code
 
-    # Forward, and what reverse mode says of the same direction: of one linearization, which compiles once.
+    # Forward and reverse mode share one linearization, which compiles once.
     solution, along = jax.linearize(solved, numbers)
     change = along(changes)
     assert_derivative(change, high, low, step, 1e-4)
@@ -194,14 +195,14 @@ def test_both_methods_find_the_same_minimum(problem):
     assert not one.code and not other.code
     for name in ("q", "v", "dt", "cost"):
         assert_close(getattr(other, name), getattr(one, name), 1e-6, name)
-    # Where a cost is flat the control is known to the root of the precision of the cost.
+    # Where the cost is flat, the control is accurate to the square root of the cost's precision.
     assert_close(other.control, one.control, 1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_gradients_of_a_batch_are_those_one_by_one(solver):
-    """By one number of the problem alone."""
+    """Gradients by a single parameter of the problem."""
     numbers, solved = posed(solver, "pendulum")
     place = lambda p: p.constraints[0].residual.target
     slope = jax.grad(lambda goal: solved(eqx.tree_at(place, numbers, goal)).cost)
@@ -213,7 +214,7 @@ def test_gradients_of_a_batch_are_those_one_by_one(solver):
 
 @pytest.mark.slow
 def test_gradients_take_no_more_memory_for_more_iterations():
-    """Nothing of the search is kept: the program of a gradient is as large with a thousand iterations as with ten."""
+    """The solver's iterations are not stored: a gradient needs the same memory for a thousand iterations as for ten."""
     numbers, rest = eqx.partition(pendulum(), eqx.is_inexact_array)
 
     def size(iterations):
@@ -228,7 +229,7 @@ def test_gradients_take_no_more_memory_for_more_iterations():
 @pytest.mark.slow
 @pytest.mark.parametrize("problem, factor", [("pendulum", 1.25), ("floating", 1.001)])
 def test_a_guess_does_not_say_how_long_steps_are_that_the_problem_says(problem, factor):
-    """The solution of a problem with other steps is a place to begin, and no more: a near one, as its steps miss each other."""
+    """The solution for another time step is only an initial guess, and a close one, although its steps do not connect."""
     numbers, solved = posed("ddp", problem)
     longer = eqx.tree_at(lambda p: p.dt, numbers, numbers.dt * factor)
     found, anew = solved(longer, C.Guess.of(solved(numbers))), solved(longer)

@@ -1,4 +1,4 @@
-"""Searches with the host between their iterations: what is told, and that one which was killed goes on to the same end."""
+"""Solvers with the host between iterations: reports, and solves that were killed and continue to the same result."""
 
 import os
 import signal
@@ -15,12 +15,12 @@ import rbd_jax as rbd
 
 
 SCRIPT = Path(__file__).with_name("long_searches.py")
-#: Everyday the fastest to compile.
+#: The default run includes the solver that compiles fastest.
 EACH = [name if name == "ddp" else pytest.param(name, marks=pytest.mark.slow) for name in SOLVERS]
 
 
 def killed(name, path, save, moment):
-    """The search in a process of its own, which is killed at a save."""
+    """Runs the solve in a separate process that is killed at a save."""
     paths = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
     found = subprocess.run(
         [sys.executable, SCRIPT, name, path, str(save), moment],
@@ -31,7 +31,7 @@ def killed(name, path, save, moment):
 
 
 def assert_same(found, expected):
-    """To the last bit."""
+    """Checks bitwise equality."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for path, one in jax.tree_util.tree_leaves_with_path(expected):
         other = dict(jax.tree_util.tree_leaves_with_path(found))[path]
@@ -41,7 +41,7 @@ def assert_same(found, expected):
 
 @pytest.fixture(scope="module")
 def undisturbed():
-    """What each search finds if it is left alone, and what it tells; each is made once."""
+    """Returns each solver's result and reports without interruptions, computed once."""
     made = {}
 
     def found(name):
@@ -64,7 +64,7 @@ def test_one_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, name
     assert_same(search(name, path, lambda *one: again.append(one)), expected)
     assert again == told
     assert [file.name for file in tmp_path.iterdir()] == ["search.ckpt"]
-    # Now it is finished, and nothing is searched or written any more.
+    # The solve is finished: nothing is computed or written any more.
     written = path.stat().st_mtime_ns
     assert_same(search(name, path), expected)
     assert path.stat().st_mtime_ns == written
@@ -72,7 +72,7 @@ def test_one_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, name
 
 @pytest.mark.parametrize("name", EACH)
 def test_it_is_what_one_program_finds(undisturbed, name):
-    """Up to rounding, since a compiler may take another order."""
+    """The result equals that of one compiled program up to rounding, since compilers may reorder operations."""
     found, told = undisturbed(name)
     whole = search(name)
     assert int(found.code) == int(whole.code)
@@ -116,7 +116,7 @@ def test_where_there_is_no_host_it_is_refused(tmp_path, unchecked):
 
 
 def test_a_callback_that_fails_loses_nothing(tmp_path, undisturbed):
-    """What was reached by then has been saved."""
+    """Progress up to the failure has been saved."""
     path = tmp_path / "search.ckpt"
 
     def fail(iterations, cost, violation):

@@ -1,4 +1,4 @@
-"""Multiple shooting and collocation, on every kind of system: what is found moves as the equations of motion say."""
+"""Multiple shooting and collocation on every kind of system: solutions satisfy the equations of motion."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def fixed():
 
 
 def floating():
-    """A body that floats, with a wheel in it: nothing but the wheel turns it."""
+    """Returns a free-floating body with a wheel, the only actuated joint."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
     inertia = lambda mass: rbd.Inertia.from_mass_com(mass, (0, 0, 0), 0.1 * mass * np.eye(3))
     builder.add_body("hull", parent="world", joint=rbd.joints.Free(), inertia=inertia(2.0))
@@ -44,7 +44,7 @@ def reduced():
 
 
 def remembering():
-    """A motor whose effort follows what it is told."""
+    """Returns a pendulum whose motor effort follows its command with a first-order filter."""
     pendulum = rbd.load("pendulum")
     motor = rbd.actuators.Motor("motor", pendulum.joint_names[0], dynamics=rbd.actuators.Filter(0.1))
     model = rbd.attach(pendulum, motor)
@@ -72,7 +72,10 @@ def problem_of(system, **options):
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("way", TRANSCRIPTIONS)
 def test_what_is_found_is_a_motion(way, system):
-    """Of shooting, the steps of its scheme. Of collocation, one that a fine simulation under its controls stays near."""
+    """Shooting returns the steps of its scheme.
+
+    Collocation returns a motion that a fine simulation under its controls follows.
+    """
     problem = problem_of(system)
     solution = C.solve(problem, TRANSCRIPTIONS[way])
     assert C.Code(int(solution.code)) == C.Code.CONVERGED
@@ -82,7 +85,8 @@ def test_what_is_found_is_a_motion(way, system):
         path = rbd.rollout(problem.model, problem.state, given(solution.control), dt=DT)
         assert_close(path.q, solution.q, 1e-7)
         return
-    # It costs and keeps to what the rule says, and nothing is said of a minimum: its controls alone do not lead there.
+    # Cost and constraints match the quadrature rule. Optimality is not reported, because the controls alone do not lead
+    # there.
     found = C.appraise(problem, solution)
     np.testing.assert_allclose(sum(one.value for one in found.costs), solution.cost, rtol=1e-12)
     assert found.missed < 1e-6 and found.broken(1e-6) == () and found.optimality is None
@@ -108,7 +112,7 @@ def test_what_is_found_is_a_motion(way, system):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", TRANSCRIPTIONS)
 def test_a_free_duration_is_as_long_as_it_should_be(way):
-    """A mass that slides: with effort bounded by u, at rest again after a distance d, it takes 2 √(d m / u)."""
+    """A sliding mass with effort bounded by u that is at rest again after a distance d takes 2 √(d m / u)."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
     inertia = rbd.Inertia.from_mass_com(2.0, (0, 0, 0), np.eye(3))
     builder.add_body("cart", parent="world", joint=rbd.joints.Prismatic((1, 0, 0)), inertia=inertia)
@@ -133,7 +137,7 @@ def test_a_free_duration_is_as_long_as_it_should_be(way):
     }
     solution = C.solve(problem, ways[way])
     assert solution.code == C.Code.CONVERGED
-    # Controls that are linear between knots need a step to turn round; the parabolas are bounded at three points only.
+    # Controls that are linear between knots need a step to reverse. Parabolas are bounded at three points only.
     tolerance = {"shooting": 1e-6, "trapezoid": 1e-2, "hermite-simpson": 1e-2}[way]
     np.testing.assert_allclose(20 * solution.dt, 2.0, rtol=tolerance)
     assert np.abs(np.asarray(solution.control)).max() <= 4.0
@@ -158,7 +162,7 @@ def found(way, steps):
     "way, order, tolerance", [("shooting", 1, 2e-2), ("trapezoid", 2, 5e-4), ("hermite-simpson", 4, 1e-7)]
 )
 def test_errors_fall_with_the_length_of_the_steps(way, order, tolerance):
-    """And all three come to the same motion: without the error of the leading order, by two lengths, they are there."""
+    """All three converge to the same motion: extrapolation of two time steps removes the leading error."""
     steps = 16
     fine, coarse, finer = (
         found(*one) for one in (("hermite-simpson", 8 * steps), (way, steps), (way, 2 * steps))

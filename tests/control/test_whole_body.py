@@ -1,4 +1,4 @@
-"""Whole-body control: the equation of motion, limits and friction cones are kept, and tasks done as well as these let them be."""
+"""Whole-body control satisfies the equation of motion, limits and friction cones, and tracks tasks as well as these allow."""
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ def test_forces_stay_within_their_limits(arm):
     tau = np.asarray(found.tau)
     assert (np.abs(tau) <= most).all()
     assert_close(np.abs(tau[1]), 4.0, 1e-6)
-    # The least squares of all accelerations that such forces have, by search.
+    # A bounded least-squares solver gives the optimal accelerations within the effort limits.
     M, h = np.asarray(rbd.mass_matrix(arm, AT)), np.asarray(rbd.bias_force(arm, AT, FAST))
     wanted = -100 * np.asarray(AT) - 20 * np.asarray(FAST)
     scipy = pytest.importorskip("scipy.optimize")
@@ -105,7 +105,7 @@ def test_levels_come_strictly_one_before_the_other(arm):
     assert first.converged
     missing = np.asarray(first.missing)
     assert_close(missing[:3], np.zeros(3), 1e-4)
-    # As far as the first leaves it free, the second has its way: what it misses is nothing along the null space.
+    # The second task is tracked exactly in the null space of the first.
     J = np.asarray(rbd.jacobian(arm, AT, "link3", np.array([0.0, 0.0, 0.5]), frame="world_aligned"))[[3, 5]]
     free = np.eye(4) - np.linalg.pinv(J) @ J
     assert_close(free @ missing[3:], np.zeros(4), 1e-3)
@@ -124,7 +124,7 @@ def test_constraints_are_approached_and_forces_can_be_tasks(arm):
     assert_close(second, -64 * value - 16 * rate, 1e-4)
     value, rate, second = height(whole_body_control(arm, STATE, [tip], bounds=OPEN).acceleration)
     assert second < -64 * value - 16 * rate - 0.1
-    # The control of least effort, with all that moves at rest in the end.
+    # An effort task with an upper bound on the control.
     given = np.array([1.0, -2.0, 3.0, 4.0])
     found = whole_body_control(
         arm, STATE, [Effort(given)], bounds=OPEN, constraints=[Constraint(Effort(), upper=2.0)]
@@ -196,7 +196,7 @@ def test_two_points_of_one_body_share_what_they_bear(arm):
     found = whole_body_control(arm, STATE, [Posture(AT)], contacts=[PointContact("tip", friction=5.0)] * 2)
     assert found.converged
     assert_close(*np.asarray(found.forces), 1e-3)
-    # Two points of a body that turns cannot both be without acceleration: what can be is done.
+    # Two points of a rotating body cannot both have zero acceleration; the result is the closest approximation.
     other = PointContact(rbd.sensors.OnBody("link3", (0.0, 0.0, 0.3)), friction=5.0)
     found = whole_body_control(arm, STATE, [Posture(AT)], contacts=[PointContact("tip", friction=5.0), other])
     assert found.converged and np.isfinite(found.tau).all()
@@ -215,7 +215,7 @@ def standing():
 
 @pytest.fixture(scope="module")
 def commanded(standing):
-    """What to do in a state and at a time, with so much friction, the last foot standing or not."""
+    """Returns a compiled controller of state, time and friction, with the last foot standing or not."""
     home = rbd.center_of_mass(standing, rbd.neutral(standing))
 
     @jax.jit
@@ -296,7 +296,7 @@ def test_a_base_motion_is_followed_within_friction_cones(standing, commanded):
 
 @pytest.mark.slow
 def test_a_robot_that_stands_on_its_floor_follows_too(standing, commanded):
-    """The simulated floor gives way a little, which the controller knows nothing of."""
+    """The simulated floor is slightly compliant, which the controller does not model."""
     policy = lambda t, state: commanded(state, t, FRICTION, True).tau
     start = rbd.State(rbd.neutral(standing), STILL)
     ground = rbd.attach(rbd.detach(standing, "contact law"), rbd.contact.Soft())

@@ -1,4 +1,4 @@
-"""Small models around all joint families, as functions of one flat vector of all numbers."""
+"""Small models with all joint families, as functions of one flat vector of all numbers."""
 
 import functools
 
@@ -11,7 +11,8 @@ import rbd_jax as rbd
 from rbd_jax.model import Mimic
 
 
-#: The families, some to a model: what a compiled derivative costs is mostly the same for every model.
+#: Joint families per model. Several families share a model, because the cost of a compiled derivative is similar for
+#: every model.
 GROUPS = {
     "axes": ("fixed", "revolute", "prismatic", "helical", "cylindrical", "planar", "translational"),
     "turns": ("spherical", "free", "universal", "euler zyx", "euler xzx", "exponential", "rack and pinion"),
@@ -20,7 +21,8 @@ GROUPS = {
     "splines": ("spline curve", "open spline curve", "spline surface"),
 }
 
-#: Steps from a joint's zero at which something special happens: coincident axes, or a whole turn. The others turn by 0.3.
+#: Steps from a joint's zero configuration to a special one: coincident axes, or a full revolution. The other joints
+#: move by 0.3.
 SPECIAL = {
     "euler zyx": [0.0, np.pi / 2, 0.0],
     "euler xzx": [0.3, np.pi, 0.2],
@@ -30,7 +32,7 @@ SPECIAL = {
 
 
 def body_inertia(rng):
-    """That of a real body: a cuboid with its centre of mass anywhere."""
+    """Returns a physically consistent inertia: a box with an arbitrary center of mass."""
     return rbd.Inertia.box(rng.uniform(0.5, 2), rng.uniform(0.3, 1, 3), rng.uniform(-0.5, 0.5, 3))
 
 
@@ -39,7 +41,7 @@ def placement(rng):
 
 
 def hang(builder, rng, name, parent, joint):
-    """Add a body with something of everything that acts along its joint, no number special."""
+    """Adds a body with all passive joint terms, with generic numbers."""
     along = {}
     if joint.nv:
         terms = ("armature", "damping", "friction", "stiffness")
@@ -47,14 +49,15 @@ def hang(builder, rng, name, parent, joint):
             "upper": 9.0,
             "effort_limit": 50.0,
         }
-        # A spring's pull jumps half a turn from its rest: that is not to be half a turn from the states below.
+        # A spring torque jumps half a revolution from its rest position, which must not be half a revolution from the
+        # states below.
         step = rng.uniform(0.2, 0.4, joint.nv)
         along["spring_reference"] = jax.jit(lambda step: joint.integrate(joint.neutral(), step))(step)
     builder.add_body(name, parent, joint, placement(rng), body_inertia(rng), **along)
 
 
 def family_model(group):
-    """A free base, a chain of joints, one of each family, and one more link with a part welded to it."""
+    """Returns a free base, a chain with one joint per family, and a last link with a welded part."""
     rng = np.random.default_rng(len(group))
     builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name=group)
     hang(builder, rng, "base", "world", rbd.joints.Free())
@@ -66,7 +69,7 @@ def family_model(group):
 
 
 def mixed_model(traversal="auto"):
-    """A forest with branches, welds, a joint that moves by itself, and quaternions."""
+    """Returns a forest with branches, welds, a driven joint and quaternions."""
     rng = np.random.default_rng(3)
     joints = rbd.joints
     builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="mixed", traversal=traversal)
@@ -82,7 +85,7 @@ def mixed_model(traversal="auto"):
 
 
 def branched_model():
-    """A ball joint that carries two arms, one of them behind a weld."""
+    """Returns a ball joint that carries two arms, one of them behind a weld."""
     rng = np.random.default_rng(5)
     builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="branched")
     hang(builder, rng, "trunk", "world", rbd.joints.Spherical())
@@ -93,7 +96,7 @@ def branched_model():
 
 
 def coupled_model():
-    """A finger whose last joint mimics the first."""
+    """Returns a finger whose last joint mimics the first."""
     rng = np.random.default_rng(4)
     builder = rbd.ModelBuilder(name="coupled")
     hang(builder, rng, "near", "world", rbd.joints.Revolute((1.0, 0.2, 0.0)))
@@ -104,7 +107,7 @@ def coupled_model():
 
 
 def straight_arm():
-    """All axes parallel, two of them the same line, links along x, and the bodies between without mass."""
+    """Returns an arm along x with parallel axes, two of them coincident, and massless intermediate bodies."""
     builder = rbd.ModelBuilder(name="straight arm")
     along = rbd.Transform.from_xyz_rpy((0.5, 0.0, 0.0))
     rod = rbd.Inertia.box(1.0, (0.5, 0.1, 0.1), (0.25, 0.0, 0.0))
@@ -119,12 +122,12 @@ def straight_arm():
 MODELS = {group: functools.partial(family_model, group) for group in GROUPS}
 MODELS |= {"mixed": mixed_model, "coupled": coupled_model, "straight arm": straight_arm}
 
-#: The states of `states`, in order.
+#: Names of the states in `states`, in order.
 STATES = ("random", "zero, moving", "zero, at rest", "half turns", "special")
 
 
 def states(model):
-    """Configurations and velocities to look at, those of `STATES`, stacked."""
+    """Returns the stacked configurations and velocities of `STATES`."""
     zero, half, special = np.array(rbd.neutral(model)), np.zeros(model.nv), np.full(model.nv, 0.3)
     for body in range(model.nb):
         if model.topology.is_mimic[body] or not model.joint(body).nv:
@@ -140,7 +143,7 @@ def states(model):
         turned = jax.vmap(lambda step: rbd.integrate(model, zero, step))(steps)
         return jnp.concatenate([jnp.stack([random, zero, zero]), turned])
 
-    if "spline curve" in model.joint_names:  # its third derivative jumps at whole numbers
+    if "spline curve" in model.joint_names:  # its third derivative jumps at integers
         zero[model.q_slice("spline curve")] = 0.5
     q = np.array(configurations(model, zero, np.stack([half, special])))
     v = np.random.default_rng(0).normal(size=(len(q), model.nv))
@@ -149,7 +152,7 @@ def states(model):
 
 
 def flattened(tree):
-    """All numbers of a tree as one vector, and the way back from such a vector."""
+    """Returns all numbers of a tree as one vector, and the inverse function."""
     leaves, structure = jax.tree.flatten(tree)
     shapes, ends = [np.shape(leaf) for leaf in leaves], np.cumsum([np.size(leaf) for leaf in leaves])
 
@@ -161,11 +164,11 @@ def flattened(tree):
 
 
 def points(model):
-    """All that the dynamics depend on as one flat vector, for each of the `STATES`; and the way back from flat."""
+    """Returns all inputs of the dynamics as one flat vector per state of `STATES`, and the inverse function."""
     rng = np.random.default_rng(0)
     flat = []
     for q, v in zip(*states(model), strict=True):
-        # At rest nothing else acts.
+        # At rest all other inputs are zero.
         acts = float(np.any(v))
         given = {"model": model, "q": q, "v": v}
         for name, shape in {"tau": model.nv, "a": model.nv, "f_ext": (model.nb, 6)}.items():
@@ -176,18 +179,18 @@ def points(model):
 
 
 def entry_names(tree):
-    """The path of the leaf that each entry of the flat vector belongs to."""
+    """Returns the leaf path of each entry of the flat vector."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return [jax.tree_util.keystr(path) for path, leaf in leaves for _ in range(np.size(leaf))]
 
 
 def weights(size, seed=0):
-    """Fixed numbers that make a scalar of a vector, each entry with a weight of its own."""
+    """Returns fixed random weights that reduce a vector to a scalar."""
     return np.random.default_rng(seed).uniform(0.5, 1.5, size)
 
 
 def dynamics_scalar(unravel):
-    """Forward and inverse dynamics, with everything that acts, as one number: a function of the flat vector."""
+    """Returns a scalar function of the flat vector, which evaluates forward and inverse dynamics with all forces."""
 
     def scalar(flat):
         x = unravel(flat)

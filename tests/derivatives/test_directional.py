@@ -1,4 +1,4 @@
-"""Automatic differentiation of inverse and forward dynamics is analytic, and to any order that of the recursion itself."""
+"""Analytic derivatives of inverse and forward dynamics agree with those of the recursions, to any order."""
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,12 @@ from rbd_jax.dynamics.inverse import newton_euler_forces, recursive_newton_euler
 
 
 def plain(model, q, v, a, f_ext):
-    """Inverse dynamics, differentiated step by step."""
+    """Inverse dynamics without analytic derivatives."""
     return newton_euler_forces(Motion(model, q, v), a, f_ext) + model.armature * a
 
 
 def directions(model):
-    """States of a model, with quaternions that are not of unit length; and what acts there; and changes of all that."""
+    """Returns states with quaternions of non-unit length, forces and accelerations, and directions of change."""
     q, v = states(model)
     for body in range(model.nb):
         joint = model.joints[model.topology.kind_of[body][0]]
@@ -33,14 +33,14 @@ def directions(model):
 
 
 def one_direction(model):
-    """The first state of `directions`, what acts there, and its changes."""
+    """Returns the first state of `directions`, its forces and its direction of change."""
     return jax.device_put(jax.tree.map(lambda x: x[0], directions(model)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", (*GROUPS, "mixed", "coupled"))
 def test_along_a_direction_of_everything(name):
-    """By the numbers of q, by v, a and f_ext, for joints of all families: to rounding that of the recursion."""
+    """Derivatives by q, v, a and f_ext agree with the recursion to rounding, for joints of all families."""
     model = MODELS[name]()
     at, changes = directions(model)
 
@@ -54,7 +54,7 @@ def test_along_a_direction_of_everything(name):
 
 @pytest.mark.parametrize("number", [*(pytest.param(i, marks=pytest.mark.slow) for i in range(3)), 3])
 def test_one_change_alone(number):
-    """A change of one argument is told from none: the sum over the arguments is that of all."""
+    """The derivative by a single argument is correct when the others do not change."""
     model = branched_model()
     at, changes = one_direction(model)
 
@@ -73,9 +73,9 @@ def test_one_change_alone(number):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["coupled", "branched", "mixed"])
 def test_second_derivatives(name):
-    """The Hessian, and reverse mode over and under forward mode, are those of the recursion: also by the model, second.
+    """Hessians and nested reverse and forward modes agree with those of the recursion, also by the model.
 
-    The other orders in which the modes can be nested are asked of the larger models alone.
+    The larger models test further nestings of the modes.
     """
     model = {**MODELS, "branched": branched_model}[name]()
     (*at, f_ext), _ = one_direction(model)
@@ -106,7 +106,7 @@ def test_second_derivatives(name):
 
 
 def _scaled(model, factor):
-    """With heavier bodies, longer links and more gravity."""
+    """Returns the model with heavier bodies, longer links and more gravity."""
     import equinox as eqx
 
     leaves = lambda m: (m.inertias, m.placements.position, m.gravity)
@@ -116,7 +116,7 @@ def _scaled(model, factor):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [branched_model, mixed_model])
 def test_forward_dynamics(model):
-    """Forward and reverse mode give the matrices, on the tangent space."""
+    """Forward and reverse mode give the derivative matrices on the tangent space."""
     model = model()
     (q, v, tau, f_ext), _ = one_direction(model)
 
@@ -139,7 +139,7 @@ def test_forward_dynamics(model):
 
 @pytest.mark.slow
 def test_what_a_motion_knows_may_be_differentiated():
-    """Whether it was worked out before or not, and outside of what is differentiated or inside."""
+    """Properties of a motion are differentiable, both cached and not, inside and outside of the differentiated function."""
     model = branched_model()
     (q, v, a, _), (dq, *_) = one_direction(model)
 

@@ -1,4 +1,4 @@
-"""Derivatives of every other public function of a model and a state, at special states too, are finite differences."""
+"""Derivatives of all other public functions of a model and a state agree with finite differences, also at special states."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from support import assert_close, differences
 import rbd_jax as rbd
 
 
-#: Each as a function of what `points` has.
+#: Each as a function of the entries of `points`.
 FUNCTIONS = {
     "forward_kinematics": lambda m, q, v, x: rbd.forward_kinematics(m, q),
     "body_velocities": lambda m, q, v, x: rbd.body_velocities(m, q, v),
@@ -57,12 +57,12 @@ FUNCTIONS = {
 }
 
 
-#: A traversal up and down again, and the manifold's.
+#: Traversals in both directions, and the manifold operations.
 EVERY_DAY = ("solve_mass_matrix", "integrate, by nothing", "difference")
 
 
 def scalars(unravel, names=tuple(FUNCTIONS)):
-    """One number of each function, stacked: a function of the flat vector of `points`."""
+    """Returns a function of the flat vector of `points`, with one scalar per function."""
 
     def vector(flat):
         x = unravel(flat)
@@ -90,9 +90,9 @@ SLOW = pytest.mark.slow
     ],
 )
 def test_gradients_are_finite_differences(model, names):
-    """Of the sum of them all, by every number of model and state: one compilation instead of two dozen.
+    """The gradient of the sum of all functions, by every parameter and state variable, in a single compilation.
 
-    Those by the numbers of the model are the book's §5.5.
+    Derivatives by the parameters of the model are the book's §5.5.
     """
     x, unravel = points(model())
     total = lambda flat: jnp.sum(scalars(unravel, names)(flat))
@@ -104,7 +104,7 @@ def test_gradients_are_finite_differences(model, names):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [branched_model, mixed_model, coupled_model, straight_arm])
 def test_derivatives_of_each_are_finite_differences(model):
-    """Of each of them, by reverse mode; and forward mode agrees along a direction."""
+    """Each function by reverse mode; forward mode agrees along a direction."""
     x, unravel = points(model())
     vector, names = scalars(unravel), entry_names(unravel(x[0]))
     found = np.asarray(jax.jit(lambda x: jax.lax.map(jax.jacrev(vector), x))(x))
@@ -121,7 +121,7 @@ def test_derivatives_of_each_are_finite_differences(model):
 
 @pytest.mark.slow
 def test_difference_at_half_a_turn():
-    """Where the shortest way jumps from one side to the other the derivatives are those of one side, and finite."""
+    """Where the shortest rotation jumps, derivatives are one-sided and finite."""
     model = branched_model()
     zero = rbd.neutral(model)
     half = np.zeros(model.nv)
@@ -138,7 +138,7 @@ def test_difference_at_half_a_turn():
 
 @pytest.mark.slow
 def test_rollout():
-    """At rest and half a turn from it, by every number of the model, the initial state and the controls."""
+    """At rest and half a revolution from it, by every parameter of the model, the initial state and the controls."""
     x, unravel = points(branched_model())
     x = x[[STATES.index("zero, at rest"), STATES.index("half turns")]]
 

@@ -1,4 +1,4 @@
-"""Derivatives of the dynamics by every number there is: finite, and those of finite differences, at special states too."""
+"""Derivatives of the dynamics by all numbers are finite and agree with finite differences, also at special states."""
 
 import functools
 
@@ -25,14 +25,14 @@ import rbd_jax as rbd
 
 @functools.cache
 def observed(name):
-    """The points, the gradient there, and the function compiled for batches."""
+    """Returns the points, the inverse of flattening, the compiled gradient and the compiled function."""
     x, unravel = points(MODELS[name]())
     scalar = dynamics_scalar(unravel)
     return x, unravel, jax.jit(jax.vmap(jax.grad(scalar))), jax.jit(jax.vmap(scalar))
 
 
 def directions(x):
-    """A step for each row of `x` along all its finite entries at once."""
+    """Returns a random step for each row of `x` along all its finite entries."""
     steps = np.random.default_rng(1).normal(size=x.shape)
     return np.where(np.isfinite(x), steps, 0)
 
@@ -44,14 +44,14 @@ def test_every_family_is_covered():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_finite_differences(name):
-    """By q, v, tau, a, f_ext and every leaf of the model: rotations of placements, gravity, joint parameters, all."""
+    """By q, v, tau, a, f_ext and every leaf of the model, including placements, gravity and joint parameters."""
     x, unravel, gradient, scalar = observed(name)
     names = entry_names(unravel(x[0]))
     found = gradient(x)
     assert_close(found, differences(scalar, x), 1e-6, names=names, axis=-1)
     limits = [any(limit in path for limit in ("lower", "upper", "_limit")) for path in names]
     assert not np.asarray(found)[:, limits].any()
-    # And what is no limit matters.
+    # Leaves that are not limits have an effect.
     for leaf in (
         ".mass",
         ".first_moment",
@@ -92,7 +92,7 @@ def test_curvatures_are_finite_differences(name):
 
 @pytest.mark.slow
 def test_hessian_of_a_straight_arm():
-    """All second derivatives by all numbers, at coincident axes and at rest: finite, symmetric, those of differences."""
+    """All second derivatives at coincident axes and at rest are finite, symmetric, and agree with differences."""
     x, unravel, gradient, _ = observed("straight arm")
     hessian = np.asarray(jax.jit(jax.vmap(jax.hessian(dynamics_scalar(unravel))))(x[1:3]))
     assert_close(hessian, np.swapaxes(hessian, 1, 2), 1e-12, axis=-1)
@@ -100,7 +100,7 @@ def test_hessian_of_a_straight_arm():
 
 
 def test_massless_bodies_between():
-    """Armature alone carries the joints of bodies without mass: forward and inverse dynamics are still inverse."""
+    """Armature alone makes joints of massless bodies regular, so that forward dynamics still inverts inverse dynamics."""
     model = straight_arm()
     q, v, tau = np.zeros((3, model.nv))
     a = rbd.forward_dynamics(model, q, v, tau + 1)
@@ -109,7 +109,7 @@ def test_massless_bodies_between():
 
 @pytest.mark.slow
 def test_knot_of_a_spline():
-    """The second derivative of a spline has a corner at each knot; there derivatives are those from the right."""
+    """The second derivative of a spline has a kink at each knot, where derivatives are those from the right."""
     x, unravel, gradient, _ = observed("splines")
     model = MODELS["splines"]()
     names = entry_names(unravel(x[0]))
@@ -123,7 +123,7 @@ def test_knot_of_a_spline():
 
 @pytest.mark.slow
 def test_walks_have_the_same_gradients():
-    """By one node after the other or by levels, on a forest."""
+    """On a forest both traversals, sequential and by levels, have the same gradients."""
     x, unravel, _, _ = observed("mixed")
 
     def walked(traversal):
@@ -138,7 +138,7 @@ def test_walks_have_the_same_gradients():
 
 @pytest.mark.slow
 def test_batched_models_are_a_loop():
-    """Models batched in some leaves alone, by a tree of axes: values and gradients are those of one after the other."""
+    """Values and gradients for models batched in some leaves only, by a tree of axes, agree with a loop."""
     model = branched_model()
     q, v = rbd.random_configuration(model, jax.random.key(1)), jnp.arange(float(model.nv)) / 3
     factors = jnp.array([0.5, 1.0, 2.0])
@@ -173,7 +173,7 @@ def test_batched_models_are_a_loop():
         expected = jax.tree.leaves(alone(heavier(factor), q))
         for found, one in zip(jax.tree.leaves(together), expected, strict=True):
             assert_close(found[i].reshape(-1), one.reshape(-1), 1e-12, axis=-1)
-    # Equinox's own way, every array of the model batched.
+    # Equinox's `filter_vmap`, with every array of the model batched.
     accelerate = jax.jit(jax.vmap(lambda m: rbd.forward_dynamics(m, q, v, v)))
     filtered = eqx.filter_vmap(lambda m: rbd.forward_dynamics(m, q, v, v))(batched)
     assert_close(filtered, accelerate(batched), 1e-12, axis=-1)

@@ -1,7 +1,8 @@
-"""Derivatives where a function has a kink and usual values lie on it: at rest, at a limit, at a bound, where things only touch.
+"""Derivatives at kinks where typical values lie: at rest, at a limit, at a bound, at touching contact.
 
-Such a value may be the end of what is admissible, and the derivative is then the one-sided one from there: it predicts what a
-change does that is possible. That of `jnp.clip` and `jnp.maximum` is the mean of both sides.
+Such a value may be the boundary of the admissible set. The derivative is then the one-sided derivative from inside,
+which predicts the effect of admissible changes. The derivative of `jnp.clip` and `jnp.maximum` would be the mean of
+both sides.
 """
 
 from dataclasses import replace
@@ -29,9 +30,10 @@ STEP = 1e-6
 
 
 def agrees(function, at, sides, tolerance=1e-5, step=STEP, modes=2):
-    """Derivatives of a function of a vector are its difference quotients: `sides` has 1 or -1 for each entry of each point.
+    """Checks derivatives of a vector function against difference quotients, and returns them.
 
-    A side of zero is not asked. One of two `modes` is forward mode.
+    `sides` has 1 or -1 for each entry of each point; entries with side zero are not checked. With `modes=1` only
+    forward mode is checked.
     """
     at, sides = np.asarray(at, float), np.asarray(sides, float)
 
@@ -58,22 +60,22 @@ def agrees(function, at, sides, tolerance=1e-5, step=STEP, modes=2):
 
 
 def pair(first, second):
-    """All pairs of two lists of points and sides: (n, 2) each."""
+    """Returns all pairs from two lists of (point, side): points and sides, (n, 2) each."""
     points = [[a, b] for a, _ in first for b, _ in second]
     return np.array(points), np.array([[a, b] for _, a in first for _, b in second])
 
 
 def test_ranges():
-    """Values at the ends of a range, which may have no width; one at its lower bound; one at the ends of what is slack."""
+    """Values at the ends of a range, which may have zero width; at a lower bound; and at the ends of a slack range."""
     inside = lambda x: clamped(x, jnp.asarray([0.0, 0.0, -jnp.inf]), jnp.asarray([1.0, 1.0, 1.0]))
     agrees(inside, [[0.0, 1.0, 1.0], [-1.0, 2.0, 0.5]], [[1, -1, -1], [1, 1, 1]])
     agrees(lambda x: at_least(x, 0.0), [[0.0, 1.0, -1.0]], [[1, 1, 1]])
     agrees(lambda x: beyond(x, 0.0, 1.0), [[0.0, 1.0, 0.5]], [[-1, 1, 1]])
-    # A range without width: a value in it does not change, whatever the width does.
+    # In a range of zero width the value does not change with the input, for any change of the width.
     of_width = lambda x: clamped(x[0], -x[1], x[1])[None]
     slopes = agrees(of_width, [[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [[1, 1]] * 3)
     assert not slopes[0].any()
-    # A spring without slack is a spring on both sides.
+    # A spring without slack acts on both sides.
     found = agrees(lambda x: beyond(x, 1.0, 1.0), [[1.0], [1.0]], [[1], [-1]])
     np.testing.assert_array_equal(found, 1)
 
@@ -90,8 +92,9 @@ ACTIVATIONS = {
 def test_rates_of_activations(name):
     """By control and activation at the ends of their ranges and between, from inside.
 
-    Where a muscle's activation is its control, it rises in another time than it falls, and no derivative predicts both what
-    changes of the control do and what those of the activation do: it is the one for the control, in one of both times.
+    Where a muscle's activation equals its control, activation and deactivation have different time constants. No single
+    derivative predicts changes of both control and activation. The result is the one-sided derivative for the control,
+    with one of the two time constants.
     """
     rate, kinked = ACTIVATIONS[name].rate, name == "muscle"
     ends = [(0.0, 1), (0.84, 1), (1.0, -1)]
@@ -103,7 +106,7 @@ def test_rates_of_activations(name):
 
 
 def test_rest_is_no_jump_for_an_implicit_step():
-    """A step from activation zero is the limit of those from a little."""
+    """An implicit step from zero activation is the limit of steps from small activations."""
     curves = AT.MuscleCurves(peak_force=100.0, length_range=(0.0, 1.0))
     model = rbd.attach(rbd.load("pendulum"), AT.Muscle("muscle", "swing", curves))
 
@@ -122,7 +125,10 @@ def swing(*things):
 
 
 def driven(x, **options):
-    """What an actuator does, its force and the rate of its activation if it has one; x is control, activation, q and v."""
+    """Returns an actuator's generalized force, its force, and its activation rate if it has one.
+
+    x is (control, activation, q, v).
+    """
     motor = AT.Actuator("motor", "swing", gain=2.0, bias=AT.Affine(0.0, -3.0, -0.5), **options)
     model = replace(swing(motor), effort_limit=jnp.full(1, 2.0))
     drive = AT.Drive(model.actuators, x[:1], x[1:2] if motor.dynamics is not None else None)
@@ -133,7 +139,7 @@ def driven(x, **options):
 
 DRIVEN = {
     "control": ({"control_range": (-1, 1)}, [[1, 0, 0.3, 0.1]], [[-1, 0, 1, 1]]),
-    # At both ends of its range, and 2 N m are the effort limit as well as the largest force.
+    # At both ends of the force range. 2 N m is the effort limit as well as the largest force.
     "force": ({"force_range": (-2, 2)}, [[1, 0, 0, 0], [-1, 0, 0, 0]], [[-1, 0, 1, 1], [1, 0, -1, -1]]),
     "rest": ({"dynamics": AT.MuscleActivation(), "activation_range": (0, 1), "control_range": (0, 1)},
              [[0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]],
@@ -148,7 +154,9 @@ def test_actuators_at_their_ranges(name):
 
 
 def test_dampers_that_are_not_there_yet():
-    """An implicit step by the coefficients of an actuator's damper and spring, which are zero and can only grow."""
+    """An implicit step is differentiable by an actuator's damping and stiffness coefficients, which are zero and can
+    only increase.
+    """
     model = swing()
     state = rbd.State(jnp.full(1, 0.3), jnp.full(1, 2.0))
 
@@ -164,8 +172,11 @@ def test_dampers_that_are_not_there_yet():
 
 
 def test_springs_on_one_side():
-    """The energy of a cable or a stop, its force and the slope of that are smooth where it begins to pull and where the rounded
-    corner ends, so all have derivatives there."""
+    """One-sided springs of cables and joint limits have derivatives where the force begins and where the rounded corner
+    ends.
+
+    Energy, force and stiffness are smooth there.
+    """
     width = 0.1
     of = lambda function: lambda x: jax.vmap(lambda x: function(x, jnp.asarray(width)))(x)
     second = jax.vmap(jax.grad(lambda x: work(x, jnp.asarray(width))))
@@ -177,22 +188,24 @@ def test_springs_on_one_side():
 
 
 def spring(rest):
-    """The force of a tendon, whose length is twice q, and half its spring constant."""
+    """Returns the force of a tendon whose length is twice q."""
     rope = forces.FixedTendon("rope", {"swing": 2.0}, spring_constant=3.0, rest_length=rest)
     tendons = forces.tendon.TendonForces((rope,))
     return lambda x: tendons.generalized_force(Motion(swing(rope), x[:1], jnp.zeros(1)))
 
 
 def test_tendons_at_their_rest_lengths():
-    """At either end of what is slack the spring is there; with a single rest length it is on both sides."""
+    """At both ends of the slack range the spring acts; with a single rest length it acts on both sides."""
     agrees(spring((0.0, 1.0)), [[0.0], [0.5], [0.25]], [[-1], [1], [1]])
     found = agrees(spring(1.0), [[0.5], [0.5]], [[1], [-1]])
     np.testing.assert_allclose(found, -12)
 
 
 def test_strings_that_only_touch():
-    """The length of a string on a sphere and on a cylinder that it is tangent to, moved further onto them; the last entry of x
-    says on which."""
+    """The length of a string that is tangent to a sphere or a cylinder, and is moved further onto it.
+
+    The last entry of x selects the surface.
+    """
 
     def length(x):
         still = lambda value: jnp.asarray(value, x.dtype)
@@ -204,11 +217,11 @@ def test_strings_that_only_touch():
         return jnp.where(wrap.wraps, bent, part(a, b))[None]
 
     at = [[0.5, 0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 0.0, 0.5, -1.0]]
-    agrees(length, at, [[-1, 1, 1, -1, 0]] * 2, 2e-3, modes=1)  # the other one takes seconds to compile
+    agrees(length, at, [[-1, 1, 1, -1, 0]] * 2, 2e-3, modes=1)  # reverse mode takes seconds to compile
 
 
 def test_readings_that_are_cut_off_or_late():
-    """A reading at its cutoff, from inside; delays that are zero or a whole number of rows can grow."""
+    """A reading at its cutoff has the derivative from inside. Delays of zero or a whole number of rows can increase."""
     model = swing(rbd.sensors.JointPosition("angle", "swing", cutoff=1.0))
     read = lambda x: rbd.sense(model, rbd.State(x, jnp.zeros(1)))["angle"]
     agrees(read, [[1.0], [-1.0]], [[-1], [1]])
@@ -255,8 +268,10 @@ SOFT = [0.9, 0.95, 0.001, 0.5, 2.0]
 
 
 def test_numbers_of_soft_rows():
-    """By `solref` and `solimp` where they are at their bounds: the time constant is that of two steps, impedances are the largest
-    or alike, the power is one."""
+    """By `solref` and `solimp` at their bounds.
+
+    The time constant equals two steps, impedances are at their limits or equal, and the power is one.
+    """
     numbers = np.array([[0.02, 1.0, *SOFT]] * 5)
     sides = np.ones_like(numbers)
     numbers[1, 2:4], sides[1, 2:4] = 0.9999, -1
@@ -273,7 +288,7 @@ def test_numbers_of_soft_rows():
 
 
 def test_friction_that_is_not_there_yet():
-    """The force of a row of dry friction by its size, which is zero: against its motion, and none at rest."""
+    """The force of a dry-friction row by its bound, which is zero: it opposes motion and vanishes at rest."""
 
     def force(x):
         size, zero = x[:1], jnp.zeros(1)
@@ -287,7 +302,7 @@ def test_friction_that_is_not_there_yet():
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [rbd.contact.Soft, rbd.contact.Rigid])
 def test_steps_by_friction_that_is_not_there_yet(law):
-    """The same of a joint of a model whose shapes touch softly."""
+    """Steps of a joint by its dry friction, which is zero, in a model with a contact model."""
     builder = rbd.ModelBuilder()
     builder.add_body(
         "slide", joint=rbd.joints.Prismatic(axis=(1, 0, 0)), inertia=rbd.Inertia.sphere(1.0, 0.1)
@@ -313,7 +328,7 @@ COMPLIANT = {
 
 @pytest.mark.parametrize("law", COMPLIANT)
 def test_shapes_that_only_touch(law):
-    """The derivative of the force is that of one side: they are apart, and nothing pushes."""
+    """The derivative of the force is one-sided: the shapes are apart, and the force is zero."""
     options = COMPLIANT[law]
     builder = rbd.ModelBuilder()
     builder.add_body("fall", joint=rbd.joints.Prismatic(axis=(0, 0, 1)), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -326,7 +341,7 @@ def test_shapes_that_only_touch(law):
 
 @pytest.mark.parametrize("shape", [rbd.shapes.Box((0.1, 1.0, 1.0)), rbd.shapes.Cylinder(1.0, 0.2)])
 def test_balls_in_the_middle(shape):
-    """In the middle plane of a box or a cylinder the distance changes along the normal that is told."""
+    """In the middle plane of a box or cylinder the distance changes along the reported normal."""
     ball = rbd.shapes.Sphere(0.1)
 
     def distance(x):
@@ -340,7 +355,9 @@ def test_balls_in_the_middle(shape):
 
 
 def test_reach_of_links_without_length():
-    """A body at its parent's origin, and a centre of mass there, add nothing to the reach and its derivatives."""
+    """A body at its parent's origin, or with its center of mass there, contributes nothing to the reach or its
+    derivatives.
+    """
     model = rbd.load("double_pendulum")
 
     def reach(x):

@@ -1,4 +1,4 @@
-"""The examples of docstrings: which there are, and what they print that they do not say. Each room has a file of tests."""
+"""Collects and runs the examples of docstrings. Each package has a test file."""
 
 import doctest
 import importlib.util
@@ -14,7 +14,7 @@ import rbd_jax as rbd
 
 HERE = Path(__file__).resolve().parent
 
-#: What the examples suppose, as the docstring of the package says.
+#: Names that the examples assume, as documented in the package's docstring.
 NAMES = {"jax": jax, "jnp": jnp, "np": np, "rbd": rbd}
 
 
@@ -33,7 +33,7 @@ ENTRIES = public_names.entries()
 
 
 class Checker(doctest.OutputChecker):
-    """Takes a zero for a zero whatever its sign, and with it the width of the column that it is in."""
+    """Ignores the sign of zeros, and with it the width of array columns."""
 
     def check_output(self, want, got, optionflags):
         return super().check_output(self._unsigned(want), self._unsigned(got), optionflags)
@@ -44,7 +44,7 @@ class Checker(doctest.OutputChecker):
 
 
 def failures_of(name, docstring):
-    """What the examples of a docstring print that it does not say, as text; and how many examples there are."""
+    """Returns the output that differs from a docstring's examples, as text, and the number of examples."""
     test = doctest.DocTestParser().get_doctest(docstring, dict(NAMES), name, None, None)
     said = []
     runner = doctest.DocTestRunner(Checker(), optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -58,12 +58,12 @@ def docstring_of(path):
 
 
 def examples_of(*packages):
-    """The names that have their entries with these packages, to parametrize a test with."""
+    """Returns the names documented under these packages, as test parameters."""
     return [path for path, name in ENTRIES.items() if name.package in packages]
 
 
 def check_example(path):
-    """Fails where the example is missing, or prints something else than it says."""
+    """Fails if the example is missing or prints something else."""
     said, count = failures_of(path, docstring_of(path))
     assert count, f"{path} has no example: its docstring should end with one (>>>)"
     assert not said, said

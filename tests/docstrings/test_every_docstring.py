@@ -1,6 +1,6 @@
-"""Every public name has an example in its docstring, and what it prints is what the docstring says.
+"""Every public name has an example in its docstring, and its output is as documented.
 
-The examples are run room by room, by the files beside this one.
+The files of this directory run the examples, one file per package.
 """
 
 import inspect

@@ -1,15 +1,15 @@
-"""A few models that have everything, with states to test them in, and what the library says of them.
+"""A few models that together have all features, states to test them in, and the library's results.
 
-Quantities come in groups. A group is compiled as one program, when a test first asks for one of its quantities.
+Quantities are in groups. A group is compiled as one program when a test first requires one of its quantities.
 
-- `mixed`: a floating base and a branched tree with joints of every other kind, welds between, armature.
-- `chain`: six revolute joints in a row.
-- `forest`: two trees of hinges, far from the world's origin and from each other, with welds, one of them to the world. It is the
-  everyday model: what compiles grows with the kinds of joints, not with the bodies.
-- `driven`: joints in the middle that move by themselves.
+- `mixed`: a floating base and a branched tree with joints of every other type, welds between, armature.
+- `chain`: six revolute joints in series.
+- `forest`: two trees of hinges far from the world's origin and from each other, with welds, one of them to the world.
+  It is the default model: compile time grows with the number of joint types, not with the number of bodies.
+- `driven`: driven joints inside the tree.
 - `floating`: a free base with two hinges on it.
-- `coupled`: joints that follow another one, on two branches.
-- `track`: joints along splines. They take so long to compile that they have a model and a test of their own.
+- `coupled`: mimic joints on two branches.
+- `track`: joints along splines. They take so long to compile that they have a separate model and test.
 """
 
 from dataclasses import dataclass, replace
@@ -28,19 +28,19 @@ from rbd_jax import joints
 
 SAMPLES = 3
 MODELS = ("chain", "forest", "coupled", "driven", "floating", "mixed")
-#: Those for the long sweeps: every day `forest`, and the tests with a model of their own, stand for them.
+#: Models for the long test runs. In the default run `forest` and the tests with a separate model represent them.
 LONG = ("chain", "coupled", "driven", "floating", "mixed")
-#: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
+#: Models whose Jacobians are tested in all forms. The forms are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
-#: The point of a body whose Jacobian is looked at, in the body's frame.
+#: The point of a body for Jacobians, in the body's frame.
 POINT = np.array([0.3, -0.2, 0.5])
 FRAMES = ("world", "body", "world_aligned")
-#: When the tests look at the joints that move by themselves.
+#: The time for driven joints.
 TIME = 0.4
 
 
 def each(names):
-    """The names as test parameters, those of `LONG` for the long sweeps."""
+    """Returns the names as test parameters, with those of `LONG` marked slow."""
     return [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in names]
 
 
@@ -71,9 +71,9 @@ def some_placement(rng):
 
 
 def build(name, bodies, seed=0, gravity=(0.4, -0.7, -9.6), **along):
-    """A model of `(name, parent, joint)`, each body with an inertia and a placement of its own.
+    """Returns a model of `(name, parent, joint)` entries, each body with a random inertia and placement.
 
-    `along` holds, for some bodies, what they take besides: armature, mimic, placement.
+    `along` has further arguments for some bodies: armature, mimic, placement.
     """
     rng, builder = np.random.default_rng(seed), rbd.ModelBuilder(gravity, name)
     for body, parent, joint in bodies:
@@ -100,14 +100,14 @@ def mixed():
         ("slide", "wrist", joints.Prismatic((0.3, 0.2, -1.0))),
         ("knob", "gantry", joints.SphericalExponential()),
     ]
-    # On joints of several degrees of freedom the armature is the same about all axes, like a spinning ball's, so that it has no
-    # gyroscopic moment of its own.
+    # On joints of several degrees of freedom the armature is the same about all axes, like the inertia of a spinning
+    # ball. It then has no gyroscopic moment.
     armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4}
     return build("mixed", bodies, **{body: {"armature": x} for body, x in armature.items()})
 
 
 def pair():
-    """Two hinges: the least to which the algorithms can be put."""
+    """Returns two hinges, the smallest nontrivial model."""
     bodies = [
         ("upper", "world", joints.Revolute((1.0, -2.0, 0.5))),
         ("lower", "upper", joints.Revolute((0.3, 1.0, -0.2))),
@@ -169,7 +169,7 @@ SWING, TWIST, SPIN = wobble(2, 5), wobble(1, 6), jax.device_put(np.array([0.7, -
 
 
 def driven(free=False):
-    """Joints that move by themselves; with `free` the same mechanism with ordinary joints in their place."""
+    """Returns a model with driven joints; with `free`, the same mechanism with ordinary joints in their place."""
     swing, twist, spin = (
         joints.Cylindrical((0.2, 1.0, 0.0)),
         joints.Helical((1.0, 0.0, 0.3), 0.2),
@@ -190,12 +190,12 @@ def driven(free=False):
     return build("driven", bodies, seed=3, arm={"armature": 0.2})
 
 
-#: How the joints of `coupled` follow `a`: `q = multiplier q_a + offset`.
+#: The mimic relations of `coupled`: `q = multiplier q_a + offset`.
 FOLLOWS = {"a": (1.0, 0.0), "c": (-0.7, 0.4), "e": (1.6, -0.2)}
 
 
 def coupled(free=False):
-    """Joints that follow another; with `free` the same mechanism with joints of their own."""
+    """Returns a model with mimic joints; with `free`, the same mechanism with independent joints."""
     turn = lambda *axis: joints.Revolute(axis)
     bodies = [
         ("a", "world", turn(0.0, 0.3, 1.0)),
@@ -205,7 +205,7 @@ def coupled(free=False):
         ("e", "a", turn(1.0, 1.0, 0.0)),
         ("f", "e", joints.Spherical()),
     ]
-    # The mimic joint's armature goes to its leader, times the multiplier squared.
+    # The mimic joint's armature is added to its leader, times the multiplier squared.
     along = {"c": {"armature": 0.1}, "d": {"armature": 0.2}}
     for body in () if free else ("c", "e"):
         along[body] = along.get(body, {}) | {"mimic": rbd.Mimic("a", *FOLLOWS[body])}
@@ -214,7 +214,7 @@ def coupled(free=False):
 
 @dataclass(frozen=True)
 class States:
-    """States of a model and what acts in them, one a row."""
+    """States of a model with accelerations and external forces, one per row."""
 
     q: np.ndarray
     v: np.ndarray
@@ -223,7 +223,7 @@ class States:
 
 
 def quaternions(joint, start=0):
-    """Where the quaternions of a joint are in the configuration of which its coordinates begin at `start`."""
+    """Yields the slices of a joint's quaternions in a configuration; the joint's coordinates begin at `start`."""
     if isinstance(joint, joints.Composite):
         for part in joint.joints:
             yield from quaternions(part, start)
@@ -233,7 +233,9 @@ def quaternions(joint, start=0):
 
 
 def some_configurations(model, rng, samples):
-    """Hinges at any angle, other angles of up to 1 rad, lengths of up to 1 m, and quaternions of unit length."""
+    """Returns configurations with arbitrary hinge angles, other angles up to 1 rad, lengths up to 1 m, and unit
+    quaternions.
+    """
     q = rng.uniform(-1, 1, (samples, model.nq))
     for body in np.flatnonzero(~np.asarray(model.topology.is_mimic)):
         joint, own = model.joints[model.topology.kind_of[body][0]], model.q_slice(int(body))
@@ -253,7 +255,7 @@ def some_states(model, seed=0, samples=SAMPLES):
 
 @cache
 def compiled(function):
-    """`function(model, ...)` over a batch of states, compiled. The numbers of the model are arguments too."""
+    """Returns `function(model, ...)` compiled over a batch of states. The parameters of the model are arguments too."""
     batched = lambda model, *states: jax.vmap(partial(function, model))(*states)
     fast = jax.jit(batched)
     return lambda model, *states: jax.tree.map(np.asarray, fast(model, *states))
@@ -279,7 +281,7 @@ def jacobian_rate(frame, point=None):
     return lambda m, q, v, a, f: rbd.jacobian_derivative(m, q, v, last(m), point, frame)
 
 
-#: What the kinematics say of a model in motion, at one time: `(model, q, v)`.
+#: Kinematic quantities of a model in motion, at one time: `(model, q, v)`.
 KINEMATICS = [
     {
         "frames": lambda m, q, v: rbd.forward_kinematics(m, q).matrix,
@@ -305,7 +307,7 @@ KINEMATICS = [
         "jacobian, body, point": jacobian("body", POINT),
     },
 ]
-#: What else the algorithms say: `(model, q, v, a, f_ext)`.
+#: Other quantities: `(model, q, v, a, f_ext)`.
 ALGORITHMS = [
     {
         "tau": rbd.inverse_dynamics,
@@ -346,7 +348,7 @@ ALGORITHMS = [
 
 
 class Seen(dict):
-    """Values by name. A group is computed, and compiled as one program, when one of its values is asked for."""
+    """Values by name. A group is computed, and compiled as one program, when one of its values is first read."""
 
     def __init__(self, groups, compute):
         super().__init__()
@@ -357,22 +359,22 @@ class Seen(dict):
         return self[name]
 
 
-#: For a first derivative by differences of fourth order: `(f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h`.
+#: First derivative by fourth-order differences: `(f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h`.
 STEP = 1e-3
 TIMES = STEP * np.array([0.0, -2.0, -1.0, 1.0, 2.0])
 WEIGHTS = np.array([0.0, 1.0, -8.0, 8.0, -1.0]) / (12 * STEP)
-#: Its error: `STEP⁴/30` of the fifth derivative, and some 1e-13 of rounding. The bodies turn at up to 10 rad/s.
+#: Its error: `STEP⁴/30` times the fifth derivative, and about 1e-13 of rounding. The bodies rotate at up to 10 rad/s.
 BY_DIFFERENCES = 2e-8
 
 
 def rate_of(values):
-    """The rate at the middle, from values at `TIMES`."""
+    """Returns the rate at the middle, from values at `TIMES`."""
     return jax.tree.map(lambda x: jnp.tensordot(WEIGHTS, x, 1), values)
 
 
 @cache
 def motion(names):
-    """Some of the `KINEMATICS` and their rates, by differences along the motion through a state."""
+    """Returns a compiled function for some of the `KINEMATICS` and their rates, by differences along the motion."""
     chosen = {name: group[name] for group in KINEMATICS for name in names if name in group}
 
     def now_and_rate(model, q, v, a):
@@ -389,13 +391,13 @@ def motion(names):
 
 @cache
 def algorithms(names):
-    """Some of the `ALGORITHMS`."""
+    """Returns a compiled function for some of the `ALGORITHMS`."""
     chosen = {name: group[name] for group in ALGORITHMS for name in names if name in group}
     return compiled(lambda *state: {name: function(*state) for name, function in chosen.items()})
 
 
 def outline(model, q, v, a, f_ext):
-    """What to compare another description of the same mechanism by."""
+    """Returns the quantities that must agree between descriptions of the same mechanism."""
     return {
         "frames": rbd.forward_kinematics(model, q).matrix,
         "velocities, world": rbd.body_velocities(model, q, v),
@@ -411,7 +413,7 @@ def outline(model, q, v, a, f_ext):
 
 
 class Case:
-    """A model with states, and what all the tests look at."""
+    """A model with states, and the computed quantities for all tests."""
 
     def __init__(self, model, seed=0):
         self.model, self.states = model, some_states(model, seed)
@@ -426,12 +428,12 @@ class Case:
 
     @cached_property
     def still(self):
-        """The same configurations without velocity: what remains is what the joints do by themselves."""
+        """The same configurations at zero velocity: only the motion of driven joints remains."""
         none = np.zeros_like(self.states.v)
         return Seen(KINEMATICS, lambda names: motion(names)(self.model, self.states.q, none, none)[0])
 
     def moving(self, model, a, groups=KINEMATICS):
-        """What the kinematics say now, and its rate."""
+        """Returns the kinematic quantities and their rates."""
         both = cache(lambda names: motion(names)(model, self.states.q, self.states.v, a))
         return {
             "now": Seen(groups, lambda names: both(names)[0]),
@@ -439,7 +441,7 @@ class Case:
         }
 
     def algorithms(self, model, groups=ALGORITHMS, **changed):
-        """What the algorithms say."""
+        """Returns the other quantities."""
         s = replace(self.states, **changed)
         return Seen(groups, lambda names: algorithms(names)(model, s.q, s.v, s.a, s.f_ext))
 
@@ -459,12 +461,12 @@ def case_of(name):
     )
 
 
-#: Rounding, through condition numbers of the mass matrices of up to 1e4.
+#: Rounding, amplified by condition numbers of the mass matrices of up to 1e4.
 EXACT = 1e-10
 
 
 def assert_close(a, b, tolerance=EXACT):
-    """Equal to a tolerance, relative to the largest entry."""
+    """Checks equality to a tolerance, relative to the largest entry."""
     support.assert_close(a, b, tolerance)
 
 

@@ -1,4 +1,4 @@
-"""The models of `cases.py` as fixtures: a test of each in turn, those of one model after the other."""
+"""The models of `cases.py` as session fixtures, so that all tests of one model run together."""
 
 import pytest
 from cases import MODELS, POINTED, case_of, each
@@ -12,13 +12,13 @@ def case(request):
 
 @pytest.fixture(scope="session", params=each(name for name in MODELS if name != "driven"))
 def scleronomic(request):
-    """Each of the models that stands still unless its degrees of freedom move."""
+    """Each of the models without driven joints."""
     return case_of(request.param)
 
 
 @pytest.fixture(scope="session", params=each(POINTED))
 def pointed(request):
-    """Each of the models whose Jacobians are looked at in a point."""
+    """Each of the models whose Jacobians are tested at a point."""
     return case_of(request.param)
 
 

@@ -1,7 +1,7 @@
-"""Slow, independent implementations in NumPy, one body after the other, as the book's tables print them.
+"""Slow, independent implementations in NumPy, one body at a time, as printed in the book's tables.
 
-They work in body coordinates (tables 5.1, 6.2, 7.1), with vectors of three (table 5.2), or with the six coordinates of
-every body and the constraint forces (eq. 3.74). What a joint does, `joint_tables` asks the joint itself.
+They use body coordinates (tables 5.1, 6.2, 7.1), vectors of three (table 5.2), or six coordinates per body with
+constraint forces (eq. 3.74). Joint quantities come from the library, through `joint_tables`.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def joint_tables(model, q, v):
-    """For each joint its rotation, position, S, velocity `S q̇ + σ` and velocity product, one after the other."""
+    """Returns rotation, position, S, velocity `S q̇ + σ` and velocity product of each joint, in order."""
     rows = []
     for body in range(model.nb):
         joint, q_own, v_own = model.joint(body), q[model.q_slice(body)], v[model.v_slice(body)]
@@ -34,18 +34,18 @@ def skew(a):
 
 
 def plucker(rotation, position):
-    """The transform of motion vectors from the parent's coordinates to the body's: eq. 2.24 with `E = Rᵀ`."""
+    """Returns the transform of motion vectors from the parent's coordinates to the body's: eq. 2.24 with `E = Rᵀ`."""
     e = rotation.T
     return np.block([[e, np.zeros((3, 3))], [-e @ skew(position), e]])
 
 
 def crm(v):
-    """`v×` (eq. 2.31)."""
+    """Returns `v×` (eq. 2.31)."""
     return np.block([[skew(v[:3]), np.zeros((3, 3))], [skew(v[3:]), skew(v[:3])]])
 
 
 def crf(v):
-    """`v×*` (eq. 2.32)."""
+    """Returns `v×*` (eq. 2.32)."""
     return -crm(v).T
 
 
@@ -57,7 +57,7 @@ def spatial_inertia(mass, com, central):
 
 @dataclass
 class Mechanism:
-    """A model in a state, as plain lists over bodies: all that the tables need."""
+    """A model in a state, as plain lists over bodies, with all inputs of the tables."""
 
     parents: tuple
     slices: list
@@ -91,7 +91,7 @@ class Mechanism:
         self.base = np.concatenate([np.zeros(3), -self.gravity])
 
     def frames(self):
-        """The 4x4 matrix of each body in the world: the product of those on its path."""
+        """Returns the 4x4 matrix of each body in the world, the product along its path."""
         frames = []
         for parent, rotation, position in zip(self.parents, self.rotation, self.position):
             own = np.eye(4)
@@ -100,7 +100,7 @@ class Mechanism:
         return np.array(frames)
 
     def to_world(self):
-        """The transform of motion vectors from the world's coordinates to each body's."""
+        """Returns the transform of motion vectors from the world's coordinates to each body's."""
         return [plucker(frame[:3, :3], frame[:3, 3]) for frame in self.frames()]
 
     def velocities(self):
@@ -117,7 +117,7 @@ class Mechanism:
         return acc
 
     def external(self, f_ext):
-        """External forces, given in the world, in body coordinates: `X* f = X⁻ᵀ f`."""
+        """Returns external forces, given in the world, in body coordinates: `X* f = X⁻ᵀ f`."""
         return [np.linalg.solve(x.T, f) for x, f in zip(self.to_world(), f_ext)]
 
     def rnea(self, a, f_ext):
@@ -171,7 +171,7 @@ class Mechanism:
         return qdd
 
     def floating_aba(self, tau, f_ext):
-        """Forward dynamics of a floating base, which is body 0, by table 9.4: its acceleration and those of the joints."""
+        """Forward dynamics of a floating base, which is body 0, by table 9.4: base and joint accelerations."""
         v, external = self.velocities(), self.external(f_ext)
         inertia = [I.copy() for I in self.inertia]
         bias = [crf(u) @ I @ u - x for I, u, x in zip(self.inertia, v, external)]
@@ -198,7 +198,7 @@ class Mechanism:
     def floating_rnea(self, a, f_ext):
         """Inverse dynamics of a floating base, which is body 0, by table 9.6: its acceleration and the joint forces.
 
-        With `v_i × v_J` where the table prints `v_J × v_J`.
+        Uses `v_i × v_J` where the table prints `v_J × v_J`.
         """
         v, external = self.velocities(), self.external(f_ext)
         relative = [self.x[0] @ self.base]
@@ -218,9 +218,9 @@ class Mechanism:
         return base[0], tau[6:]
 
     def newton_euler(self, tau):
-        """Forward dynamics in the six coordinates of every body, with the constraint forces as unknowns: eq. 3.74.
+        """Forward dynamics in six coordinates per body, with the constraint forces as unknowns: eq. 3.74.
 
-        All is expressed in the world's frame. Returns `q̈`, which the accelerations of the bodies contain.
+        All quantities are in the world's frame. Returns `q̈`, computed from the accelerations of the bodies.
         """
         n, to_world = self.nb, self.to_world()
         v = [np.linalg.solve(x, u) for x, u in zip(to_world, self.velocities())]
@@ -255,10 +255,10 @@ class Mechanism:
 
 
 def rnea_3d(parents, rotation, position, axis, mass, com, central, gravity, qd, qdd):
-    """Inverse dynamics of revolute joints with vectors of three, Luh, Walker & Paul's: table 5.2.
+    """Inverse dynamics of revolute joints with vectors of three, by Luh, Walker & Paul: table 5.2.
 
-    All vectors are in body coordinates, accelerations the classical ones of the bodies' origins, and the linear
-    velocities are never needed.
+    All vectors are in body coordinates, accelerations are the classical ones of the bodies' origins, and linear
+    velocities are not needed.
     """
     w, dw, acc, f, n = [], [], [], [], []
     for i, parent in enumerate(parents):

@@ -1,4 +1,4 @@
-"""Forward dynamics by divide and conquer: how deep it is, and that it is forward dynamics (book §7.5)."""
+"""Forward dynamics by divide and conquer: its depth, and agreement with forward dynamics (book §7.5)."""
 
 import jax
 import jax.numpy as jnp
@@ -53,12 +53,12 @@ TREES = {
 }
 
 
-# The order.
+# The contraction order.
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_depth_is_logarithmic(name):
-    """Rounds, each of assemblies that do not wait for one another, are no more than `log n` to the base 4/3."""
+    """There are at most `log n` to the base 4/3 rounds of independent assemblies."""
     parents = TREES[name]
     rounds = contraction(parents)
     assert len(rounds) <= np.log(max(len(parents), 1)) / np.log(4 / 3) + bool(parents)
@@ -66,7 +66,7 @@ def test_depth_is_logarithmic(name):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 100, 512, 1000, 1024])
 def test_depth_of_a_chain_and_of_a_star(n):
-    """A chain is halved, with what stands at its end left over: `⌊log₂ n⌋ + 1` rounds. A star takes two."""
+    """A chain is halved, with a remainder at its end, in `⌊log₂ n⌋ + 1` rounds. A star takes two."""
     assert len(contraction(chain(n))) == int(np.log2(n)) + 1
     assert len(contraction(star(n))) == min(n, 2)
 
@@ -79,7 +79,7 @@ def test_depth_of_random_trees(seed):
 
 @pytest.mark.parametrize("name", TREES)
 def test_each_body_is_assembled_once(name):
-    """And whatever is joined in one round has no part in another joining of that round."""
+    """Bodies joined in one round take part in only one joining of that round."""
     parents = TREES[name]
     rounds = contraction(parents)
     bodies = np.concatenate([one.converted_bodies for one in rounds] or [np.zeros(0, int)])
@@ -94,7 +94,7 @@ def test_each_body_is_assembled_once(name):
 
 
 def test_the_depth_of_the_whole_computation():
-    """Neither kinematics nor dynamics walk along the chain: there is no loop that is as long as it is."""
+    """Neither kinematics nor dynamics have a loop as long as the chain."""
     model = machine(chain(40))
     zero = np.zeros(40)
     whole = jax.make_jaxpr(lambda q, v, tau: rbd.forward_dynamics_by_assembly(model, q, v, tau))
@@ -107,16 +107,19 @@ def test_the_depth_of_the_whole_computation():
             lengths += [longest(inner) for inner in jaxprs_in_params(equation.params)]
         return max(lengths)
 
-    assert longest(whole(zero, zero, zero).jaxpr) <= 6  # columns of a matrix of six
+    assert longest(whole(zero, zero, zero).jaxpr) <= 6  # columns of a 6x6 matrix
     walked = jax.make_jaxpr(lambda q, v, tau: rbd.forward_dynamics(model, q, v, tau))
     assert longest(walked(zero, zero, zero).jaxpr) == 40
 
 
-# The dynamics.
+# Dynamics.
 
 
 def machine(parents, seed=0, empty=()):
-    """Hinges and, here and there, other joints; the bodies in `empty` have no mass, and no distance to the next hinge."""
+    """Returns a model of hinges.
+
+    Bodies in `empty` have no mass and no distance to the next hinge.
+    """
     rng, builder = np.random.default_rng(seed), rbd.ModelBuilder(gravity=(0.4, -0.7, -9.6))
     for i, parent in enumerate(parents):
         inertia = None if i in empty else some_inertia(rng)
@@ -144,7 +147,7 @@ def assert_the_same(model, tolerance, samples=SAMPLES):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ("chain", "forest", "driven", "floating", "mixed"))
 def test_it_is_forward_dynamics(name):
-    """Floating bases, joints of every kind, joints that move by themselves, armature, welds, several trees."""
+    """Floating bases, joints of every type, driven joints, armature, welds, several trees."""
     case = case_of(name)
     s = case.states
     found, expected = compiled(both)(case.model, s.q, s.v, s.a, s.f_ext)
@@ -154,19 +157,22 @@ def test_it_is_forward_dynamics(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["chain", "star", "random", "deep", "caterpillar", "binary", "broom"])
 def test_it_is_forward_dynamics_of_large_trees(name):
-    """A thousand links, whose mass matrix has a condition number of some 1e12, to ten digits; and trees of five hundred."""
+    """Ten digits for a thousand links, with a mass matrix of condition number 1e12, and for trees of five hundred."""
     assert_the_same(machine(TREES[name]), 1e-10, samples=2)
 
 
 def test_bodies_without_mass():
-    """Two hinges that meet in a point, as of a universal joint, with nothing between them: along a chain, in a branch and twice
-    in a row. Such a body by itself has no inverse inertia, nor anything along its joint."""
+    """Pairs of intersecting hinges with a massless body between, like universal joints: in a chain, in a branch and
+    twice in a row.
+
+    Such a body alone has neither an inverse inertia nor a joint-space inertia.
+    """
     assert_the_same(machine([-1, 0, 1, 2, 3, 4, 5, 6, 3, 8, 9], empty=(0, 2, 4, 5, 8)), 1e-11)
 
 
 @pytest.mark.slow
 def test_points_of_mass():
-    """Bodies without extent on slides, and hinges without mass between them: nothing turns about its own origin."""
+    """Point masses on sliders, with massless hinges between: no body has rotational inertia about its origin."""
     builder, up = rbd.ModelBuilder(), rbd.Transform.from_xyz_rpy((0.0, 0.3, 0.4), (0.2, 0.0, 0.1))
     point = rbd.Inertia.from_mass_com(0.7, (0.0, 0.0, 0.0), np.zeros((3, 3)))
     for i in range(0, 6, 2):
@@ -177,7 +183,7 @@ def test_points_of_mass():
 
 
 def test_sums_by_doubling():
-    """Kinematics, inverse dynamics and the mass matrix by doubling are those by the recursions."""
+    """Kinematics, inverse dynamics and mass matrix by doubling agree with those by recursion."""
     case = case_of("forest")
 
     def of(traversal, q, v, a, f_ext):
@@ -229,7 +235,7 @@ def test_joints_that_follow_others_are_refused():
 
 @pytest.mark.slow
 def test_derivatives():
-    """By everything, in both modes, with a body without mass on the way: against differences and the other algorithm's."""
+    """Derivatives by all inputs in both modes, with a massless body, agree with differences and the other algorithm."""
     model = machine([-1, 0, 1, 2, 1], empty=(1,))
     states = some_states(model)
     x = np.concatenate([states.q, states.v, states.a], axis=1)

@@ -1,4 +1,4 @@
-"""Joints that move by themselves: against the same mechanism with ordinary joints in their place."""
+"""Driven joints, against the same mechanism with ordinary joints in their place."""
 
 from functools import cache
 
@@ -25,14 +25,15 @@ import rbd_jax as rbd
 
 pytestmark = pytest.mark.slow  # two large models
 
-#: Where the degrees of freedom of `driven` are in v of `driven(free=True)`: arm, ball, slide, and the screw without its twist.
+#: Indices of the degrees of freedom of `driven` in v of `driven(free=True)`: arm, ball, slide, and the screw without
+#: its twist.
 OWN = np.array([0, 3, 4, 5, 9, 10, 12])
-#: The degrees of freedom that `driven` prescribes: swing, spin, twist.
+#: Indices of the degrees of freedom that `driven` prescribes: swing, spin, twist.
 LED = np.array([1, 2, 6, 7, 8, 11])
 
 
 def led(time):
-    """The prescribed coordinates, their velocities and accelerations."""
+    """Returns the prescribed coordinates, their velocities and accelerations."""
     swing, twist = (along(motion, time) for motion in (SWING, TWIST))
     turn = rbd.lie.quaternion.exp(time * SPIN)
     velocity, acceleration = (jnp.concatenate([swing[i], x, twist[i]]) for i, x in ((1, SPIN), (2, 0 * SPIN)))
@@ -46,7 +47,7 @@ def along(motion, time):
 
 @cache
 def twin():
-    """`driven`, what is to be seen of its ordinary twin in the same states, and the velocities and forces of that."""
+    """Returns `driven` and results of its ordinary twin in the same states, with the twin's velocities and forces."""
     case, free = case_of("driven"), driven(free=True)
     (swing, turn, twist), velocity, acceleration = led(jnp.asarray(TIME))
     q, v, a, f_ext = case.states.q, case.states.v, case.states.a, case.states.f_ext
@@ -89,7 +90,7 @@ def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():
 
 
 def test_energy_changes_by_the_power_of_the_led_joints_too():
-    """`d/dt (T + V) = vᵀ tau + Σ f · v`, with the forces of the led joints, which the twin knows."""
+    """`d/dt (T + V) = vᵀ tau + Σ f · v`, with the forces of the driven joints from the twin."""
     case, free = twin()
     power = np.sum(free["v"] * free["tau"], axis=1)
     power += np.einsum("nbi,nbi->n", case.states.f_ext, case.motion["now"]["velocities, world"])
@@ -102,7 +103,7 @@ def frames_at(model, q, time):
 
 
 def test_velocity_without_freedoms_is_the_difference_in_time():
-    """The drift σ, by central differences of the frames in time."""
+    """The drift σ agrees with central differences of the frames in time."""
     case = case_of("driven")
     step = 1e-5
     sides = [
@@ -112,10 +113,10 @@ def test_velocity_without_freedoms_is_the_difference_in_time():
     rates = (sides[0] - sides[1]) / (2 * step)
     angular, linear = np.split(case.still["velocities, world"], 2, axis=-1)
     velocity = linear + np.cross(angular, case.still["frames"][..., :3, 3])
-    # The error is step²/6 of the third derivative and 1e-16/step of rounding.
+    # The error is step²/6 times the third derivative, plus 1e-16/step of rounding.
     assert_close(velocity, rates[..., :3, 3], 1e-9)
 
 
 def test_freedoms_alone_do_not_tell_where_it_goes(cases):
-    """The bodies move even where v is zero."""
+    """The bodies move even at zero v."""
     assert np.abs(cases("driven").still["velocities, world"]).max() > 0.1

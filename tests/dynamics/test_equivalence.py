@@ -1,4 +1,4 @@
-"""Inertias that no motion tells apart (book §9.7): across single joints, and of whole models by two ways that share nothing."""
+"""Dynamically equivalent inertias (book §9.7): across single joints, and for complete models by two independent methods."""
 
 from dataclasses import replace
 from functools import cache
@@ -27,7 +27,7 @@ from rbd_jax.dynamics import base_parameters_by_rank, transfer_inertia, transfer
 
 
 def projector(basis):
-    """Onto the space that the rows span."""
+    """Returns the projector onto the span of the rows."""
     rows = np.linalg.qr(np.asarray(basis, float).T)[0]
     return rows @ rows.T
 
@@ -45,7 +45,7 @@ def inertia(mass=0.0, first=(0.0, 0.0, 0.0), rotational=(0.0,) * 6):
 AXIS = np.array([1.0, 2.0, 0.5])
 MASS, ROUND = inertia(1.0), inertia(rotational=(1.0, 0.0, 1.0, 0.0, 0.0, 0.0))
 ANY_ROTATIONAL = [inertia(rotational=np.eye(6)[i]) for i in range(6)]
-#: Table 9.7, and what the same conditions say of other joints.
+#: Table 9.7, and the same conditions for other joints.
 TABLE = {
     "revolute": (joints.Revolute(), [MASS, inertia(first=(0.0, 0.0, 1.0)), ROUND]),
     "prismatic": (joints.Prismatic(AXIS), ANY_ROTATIONAL),
@@ -56,7 +56,8 @@ TABLE = {
     "helical": (joints.Helical((0.0, 0.0, 1.0), 0.3), [ROUND]),
     "cylindrical": (joints.Cylindrical((0.0, 0.0, 1.0)), [ROUND]),
     "planar": (joints.Planar((0.0, 0.0, 1.0)), [ROUND]),
-    # Those whose subspace changes with q: the axes of the first pass its origin, the last turns about ever new points.
+    # Joints whose subspace changes with q. The axes of the first always pass through its origin; the last rotates about
+    # changing points.
     "universal": (joints.Universal((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)), [MASS]),
     "euler": (joints.SphericalEuler("zyx"), [MASS]),
     "exponential": (joints.SphericalExponential(), [MASS]),
@@ -75,7 +76,7 @@ def test_table_9_7(name):
 
 
 def test_of_a_hinge_they_are_masses_on_its_axis():
-    """Wherever two of them are, together with their negatives elsewhere on it."""
+    """The transferable inertias of a hinge are spanned by point masses anywhere on its axis."""
     axis = AXIS / np.linalg.norm(AXIS)
     at = [rbd.Inertia.from_mass_com(1.0, distance * axis, np.zeros((3, 3))) for distance in (-0.5, 0.2, 1.3)]
     assert_close(
@@ -84,7 +85,7 @@ def test_of_a_hinge_they_are_masses_on_its_axis():
 
 
 def three(joint):
-    """A joint between two bodies of a mechanism that moves in all ways."""
+    """Returns a mechanism with general motion in which the joint connects two bodies."""
     bodies = [
         ("base", "world", joints.Free()),
         ("one", "base", joints.Revolute((0.2, 1.0, 0.5))),
@@ -103,7 +104,9 @@ LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("prismatic", "sp
 
 @pytest.mark.parametrize("name", ["revolute", *LONG])
 def test_transfers_change_nothing(name):
-    """Neither forces nor momentum nor energy (9.30), even where a mass becomes zero or negative; and others do."""
+    """Forces, momentum and energy do not change (9.30), even if a mass becomes zero or negative; other transfers change
+    them.
+    """
     model = three(TABLE[name][0])
     s = some_states(model)
     before = compiled(forces)(model, s.q, s.v, s.a)
@@ -119,7 +122,7 @@ def test_transfers_change_nothing(name):
 
 
 def test_a_massless_body_at_a_ball_joint():
-    """The book's `best_match` of a ball joint: its whole mass goes to the parent, and forward dynamics is as before."""
+    """The book's `best_match` of a ball joint: the body's mass moves to the parent, and forward dynamics does not change."""
     model = floating(joints.Spherical())
     s = some_states(model)
     mass = np.asarray(model.inertias.mass)[2]
@@ -129,11 +132,11 @@ def test_a_massless_body_at_a_ball_joint():
     assert_close(ask(moved, s.q, s.v, s.a), ask(model, s.q, s.v, s.a), 1e-10)
 
 
-# Whole models.
+# Complete models.
 
 
 def planar_arm():
-    """Three parallel hinges across gravity, in links along x."""
+    """Returns three parallel hinges perpendicular to gravity, in links along x."""
     builder, rng = rbd.ModelBuilder(name="planar arm"), np.random.default_rng(0)
     for name, parent, x in (("a", "world", 0.0), ("b", "a", 0.4), ("c", "b", 0.3)):
         builder.add_body(name, parent, joints.Revolute((0.0, 1.0, 0.0)), (x, 0.0, 0.0), some_inertia(rng))
@@ -141,7 +144,7 @@ def planar_arm():
 
 
 def gantry():
-    """Slides alone: nothing turns, and only masses count."""
+    """Returns sliders only: no body rotates, and only masses are observable."""
     builder, rng = rbd.ModelBuilder(name="gantry"), np.random.default_rng(0)
     for name, parent, axis in (("x", "world", (1, 0, 0)), ("y", "x", (0, 1, 0)), ("z", "y", (0, 0, 1))):
         builder.add_body(name, parent, joints.Prismatic(axis), None, some_inertia(rng))
@@ -149,7 +152,7 @@ def gantry():
 
 
 def puma():
-    """The six hinges of a PUMA 560, its first axis upright, by the modified Denavit–Hartenberg parameters."""
+    """Returns the six hinges of a PUMA 560, its first axis vertical, by modified Denavit–Hartenberg parameters."""
     alpha = np.array([0.0, -0.5, 0.0, -0.5, 0.5, -0.5]) * np.pi
     a, d = (0.0, 0.0, 0.4318, 0.0203, 0.0, 0.0), (0.0, 0.0, 0.15, 0.4318, 0.0, 0.0)
     builder, rng, parent = rbd.ModelBuilder(name="puma"), np.random.default_rng(0), "world"
@@ -171,13 +174,13 @@ MODELS = [*MADE, WEIGHTLESS, "forest", "floating", "chain", "mixed"]
 
 
 def every_day(*names):
-    """All `MODELS` as test parameters; those that are not named are slow."""
+    """Returns all `MODELS` as test parameters; those that are not named are slow."""
     return [pytest.param(name, marks=() if name in names else SLOW) for name in MODELS]
 
 
 @cache
 def by_rules(name):
-    """A model, and its base parameters by the rules."""
+    """Returns a model, and its base parameters by the rules."""
     if name == WEIGHTLESS:
         model = replace(case_of("forest").model, gravity=jax.device_put(np.zeros(3)))
     else:
@@ -187,7 +190,7 @@ def by_rules(name):
 
 @pytest.mark.parametrize("name", every_day("planar arm", "gantry"))
 def test_rules_and_rank_agree(name):
-    """The same number of base parameters, the same span of what is lost, and so the same groups."""
+    """Both methods give the same number of base parameters, the same unobservable subspace, and the same groups."""
     model, rules = by_rules(name)
     rank = base_parameters_by_rank(model)
     assert rules.count == rank.count and rules.kept == rank.kept and rules.names == rank.names
@@ -197,7 +200,7 @@ def test_rules_and_rank_agree(name):
 
 
 def forces_of_all(bare, simple, q, v, a):
-    """The regressor, which does not depend on the inertias, and the forces of both models."""
+    """Returns the regressor, which does not depend on the inertias, and the forces of both models."""
     return (
         rbd.inverse_dynamics_regressor(bare, q, v, a),
         *(rbd.inverse_dynamics(model, q, v, a) for model in (bare, simple)),
@@ -206,7 +209,7 @@ def forces_of_all(bare, simple, q, v, a):
 
 @pytest.mark.parametrize("name", every_day("planar arm"))
 def test_what_is_left_is_all(name):
-    """`Y θ = Y[:, kept] K θ`; the columns kept are independent; and the simplified model moves as the model."""
+    """`Y θ = Y[:, kept] K θ`; the kept columns are independent; and the simplified model moves like the original."""
     model, base = by_rules(name)
     s = some_states(model, 3, 12)
     bare = replace(model, armature=jax.device_put(np.zeros(model.nv)))
@@ -225,9 +228,10 @@ def test_what_is_left_is_all(name):
     assert_close(columns @ np.asarray(base.of(model)), expected, 1e-11)
 
 
-#: Hinges in all directions lose three parameters each, as table 9.7 says, and an upright first one all but its moment of
-#: inertia: 7 n - 6 are left. Of parallel hinges across gravity each has its moment of inertia and two first moments; upright,
-#: the first has lost these. Of bodies on slides each has its mass.
+#: Hinges in general directions have three unobservable parameters each (table 9.7), and a vertical first hinge has all
+#: but its moment of inertia: 7 n - 6 are observable. Parallel hinges perpendicular to gravity have a moment of inertia
+#: and two first moments each; vertical ones lose the first moments of the first hinge. Bodies on sliders have their
+#: mass.
 COUNTS = {"planar arm": 9, "gantry": 3, "puma": 36, "upright": 7}
 
 
@@ -241,7 +245,7 @@ def test_known_counts(name):
 
 
 def test_tables_rules_are_what_is_lost_of_a_body_that_moves_at_will():
-    """On a floating base, far from which nothing is fixed, each joint loses as many as table 9.7 has."""
+    """On a floating base each joint has as many unobservable parameters as in table 9.7."""
     for name, count in (("revolute", 3), ("prismatic", 6), ("spherical", 1)):
         assert len(transferable_inertias(TABLE[name][0]).mass) == count
     assert rbd.base_parameters(floating(joints.Spherical())).count == 30 - 3 - 1
@@ -249,7 +253,7 @@ def test_tables_rules_are_what_is_lost_of_a_body_that_moves_at_will():
 
 @SLOW
 def test_mimic_joints_by_rank():
-    """A joint that follows another loses what it alone could have told; the motion is that of the simplified model."""
+    """A mimic joint has fewer observable parameters than an independent joint; the simplified model has the same motion."""
     model = coupled()
     with pytest.raises(
         rbd.ModelError, match="joint 'c' of model 'coupled' mimics another.*use base_parameters_by_rank"
@@ -290,7 +294,7 @@ def test_models_without_motion():
 
 
 def test_derivatives():
-    """Of transferred and grouped inertias, and of what moves with them, by the numbers of the model."""
+    """Derivatives of transferred and grouped inertias, and of the dynamics with them, by the parameters of the model."""
     model, base = by_rules("planar arm")
     s = some_states(model)
     q, v, a = s.q[0], s.v[0], s.a[0]

@@ -1,4 +1,4 @@
-"""Branch-induced sparsity: the factors, the kernels with them, and what they cost (book tables 6.3 to 6.6)."""
+"""Branch-induced sparsity: factors, kernels, and their costs (book tables 6.3 to 6.6)."""
 
 import jax
 import jax.numpy as jnp
@@ -29,14 +29,14 @@ EVERY = pytest.mark.parametrize(
 
 
 def some_factor(tree, seed=0):
-    """A lower triangular matrix with the sparsity of the tree, no entry of it zero or one by chance."""
+    """Returns a lower triangular matrix with the sparsity of the tree and generic entries."""
     rng = np.random.default_rng(seed)
     lower = np.where(tree.supports, rng.uniform(0.3, 0.9, tree.supports.shape), 0)
     return lower + np.diag(rng.uniform(2.0, 3.0, tree.size))
 
 
 def depth_sums(tree):
-    """D₁ and D₂ of eqs. 6.26 and 6.27."""
+    """Returns D₁ and D₂ of eqs. 6.26 and 6.27."""
     d = tree.depths + 1
     return int((d - 1).sum()), int((d * (d - 1)).sum()) // 2
 
@@ -47,7 +47,7 @@ def test_expanded_parents():
 
 @EVERY
 def test_factors(name):
-    """They are triangular, have no entry where the matrix has none, and multiply up to it."""
+    """Factors are triangular, have no fill-in, and multiply to the matrix."""
     tree = TREES[name]
     matrix = some_factor(tree).T @ some_factor(tree)
 
@@ -101,7 +101,7 @@ def test_kernels(name):
 @SLOW
 @pytest.mark.parametrize("name", TREES)
 def test_costs(name):
-    """Operations with numbers that are not zero: exactly those of table 6.6. Every day `tests/book` counts those of one tree."""
+    """Operation counts with nonzero numbers equal table 6.6. In the default run `tests/book` counts for one tree."""
     tree = TREES[name]
     n, (d1, d2) = tree.size, depth_sums(tree)
     matrix = pack(tree, jnp.asarray(some_factor(tree).T @ some_factor(tree)))
@@ -112,7 +112,7 @@ def test_costs(name):
     x, cholesky, (lower, pivots) = jnp.ones(n) + 0.5, ltl(tree, matrix), ltdl(tree, matrix)
     solve = lambda factor, x: factor.solve(factor.solve_transposed(x))
     assert count(solve, cholesky, x) == rbd.Operations(2 * d1, 2 * d1, 2 * n)
-    # Here the unit diagonal is not known to be one, and divided by.
+    # The unit diagonal is not known to be one here, which adds divisions.
     solved = count(lambda lower, pivots, x: ltdl_solve(lower, pivots, x), lower, pivots, x)
     assert solved == rbd.Operations(2 * d1, 2 * d1, 3 * n)
     for kernel in (LowerFactor.multiply, LowerFactor.multiply_transposed):
@@ -122,7 +122,7 @@ def test_costs(name):
 
 @pytest.mark.parametrize("name", each(("forest", "chain", "mixed")))
 def test_mass_matrix(name):
-    """The mass matrix has the sparsity of the tree of columns, and its factors solve what the articulated bodies do."""
+    """The mass matrix has the sparsity of the column tree, and its factors solve linear systems."""
     case = case_of(name)
     tree, tau = case.model.topology.tree, case.states.a
     both = np.stack([tau, 2 * tau], axis=2)
@@ -140,10 +140,7 @@ def test_mass_matrix(name):
 
 @pytest.mark.parametrize("name", each(("forest", "driven", "mixed")))
 def test_sparse_mass_matrix(name):
-    """Of a model, also with joints that move by themselves, which have no degree of freedom: M, and `M⁻¹` of its factors.
-
-    Book §6.4.
-    """
+    """M of a model, also with driven joints, which have no degree of freedom, and `M⁻¹` from its factors (book §6.4)."""
     case = case_of(name)
     a = case.states.a[0]
 
@@ -161,7 +158,7 @@ def test_sparse_mass_matrix(name):
 
 
 def forces_and_back(model, q, v, a):
-    """`M a`, the same by inverse dynamics, and a again; and `M 1`."""
+    """Returns `M a`, the same by inverse dynamics, a recovered from it, and `M 1`."""
     force = rbd.inertia_force(model, q, a)
     return {
         "force": force,
@@ -174,9 +171,9 @@ def forces_and_back(model, q, v, a):
 
 @pytest.mark.parametrize("name", each(("forest", "coupled", "driven", "mixed")))
 def test_inertia_force(name):
-    """`M a` of one vector and of columns; what inverse dynamics has beside the bias; and the inverse of `solve_mass_matrix`.
+    """`M a` for a vector and for columns agrees with inverse dynamics minus bias, and inverts `solve_mass_matrix`.
 
-    Table 6.1; of unit vectors it gives the columns of M (eq. 6.25).
+    Table 6.1; for unit vectors it gives the columns of M (eq. 6.25).
     """
     case = case_of(name)
     states = case.states
@@ -189,7 +186,7 @@ def test_inertia_force(name):
 
 @SLOW
 def test_derivatives_of_inertia_force():
-    """By q and a, against differences."""
+    """Derivatives by q and a agree with differences."""
     model = case_of("forest").model
     states = case_of("forest").states
     x = np.concatenate([states.q, states.a], axis=1)
@@ -206,7 +203,7 @@ def test_joints_that_follow_others_have_no_sparse_factors():
 
 
 def test_derivatives():
-    """Of the solution by the matrix, against differences."""
+    """Derivatives of the solution by the matrix agree with differences."""
     tree = TREES["the book's"]
     dense = some_factor(tree).T @ some_factor(tree)
     packed = np.asarray(jax.jit(lambda dense: pack(tree, dense))(dense))

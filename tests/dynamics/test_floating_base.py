@@ -1,4 +1,4 @@
-"""Mechanisms on a base that nothing holds, and the whole as if it were one body (book §9.3 to §9.5)."""
+"""Floating-base mechanisms, and the mechanism as a single body (book §9.3 to §9.5)."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from rbd_jax import joints
 
 
 def geared():
-    """A base with armature, whatever that may mean, and a joint that follows another."""
+    """Returns a floating base with armature and a mimic joint."""
     bodies = [
         ("base", "world", joints.Free()),
         ("plate", "base", joints.Fixed()),
@@ -31,7 +31,7 @@ def geared():
 
 
 def observe(model, q, v, a, f_ext):
-    """All that is said of a floating base, and what it must agree with."""
+    """Returns all floating-base quantities, and the quantities that they must agree with."""
     n = model.nv - 6
     tau = jnp.cos(jnp.arange(float(n)))
     forward = rbd.floating_base_forward_dynamics(model, q, v, tau, f_ext)
@@ -62,7 +62,7 @@ def observe(model, q, v, a, f_ext):
 
 
 def observe_body(model, q, v, a, f_ext):
-    """Results for the last body, with joints at rest and moving."""
+    """Returns results for the last body, with joints at rest and moving."""
     last = model.nb - 1
     equation = rbd.floating_base_equation(model, q, v, f_ext)
     without_joints = equation.solve(equation.reduced_bias).base_acceleration
@@ -90,11 +90,11 @@ def seen(request):
     return model, states, compiled(observe)(model, states.q, states.v, states.a, states.f_ext)
 
 
-# Laws.
+# Relations between the algorithms.
 
 
 def test_nothing_drives_the_base(seen):
-    """With the acceleration found for the base its own forces are zero, and the joint forces are those of inverse dynamics."""
+    """With the computed base acceleration the base forces are zero, and the joint forces are those of inverse dynamics."""
     _, _, found = seen
     scale = np.abs(found["all forces"]).max()
     np.testing.assert_allclose(found["all forces"][:, :6], 0, atol=1e-12 * max(scale, 1))
@@ -102,9 +102,10 @@ def test_nothing_drives_the_base(seen):
 
 
 def test_it_is_the_mechanism_on_a_free_joint(seen):
-    """Inverse dynamics is the hybrid one with the base undriven; forward dynamics that of the whole, in all three ways.
+    """Inverse dynamics is hybrid dynamics with an undriven base; all three forms of forward dynamics agree with a free
+    joint.
 
-    The third is the equation of motion by its coefficients, book table 9.5 and eq. 9.13.
+    The third form is the equation of motion by its coefficients, book table 9.5 and eq. 9.13.
     """
     _, _, found = seen
     for a, b in zip((found["base"], found["needed"]), found["hybrid"], strict=True):
@@ -129,7 +130,7 @@ def test_gravity_has_no_part_in_how_joints_accelerate(seen):
 
 
 def test_reduced_inertia(seen):
-    """(9.15) is the inverse of the joints' block of `M⁻¹`, which is for forces at the joints alone; (9.14) is its equation."""
+    """(9.15) is the inverse of the joints' block of `M⁻¹`, for forces at the joints only; (9.14) is its equation."""
     _, _, found = seen
     joints = found["mobility"][:, 6:, 6:]
     assert_close(found["reduced"] @ joints, np.broadcast_to(np.eye(joints.shape[-1]), joints.shape), 1e-10)
@@ -139,9 +140,9 @@ def test_reduced_inertia(seen):
 
 
 def test_how_the_base_gives_way(seen):
-    """Joint velocities with `-(I₀ᶜ)⁻¹ F` of them for the base have no momentum, and half of `Hᶠˡ` as kinetic energy.
+    """Joint velocities with the base velocity `-(I₀ᶜ)⁻¹ F q̇` have zero momentum and the kinetic energy of `Hᶠˡ`.
 
-    Without armature along the base, which is no body's.
+    Momentum and energy do not include armature along the base.
     """
     model, _, found = seen
     joint_velocity = found["tau"]
@@ -161,7 +162,7 @@ def test_how_the_base_gives_way(seen):
 
 @pytest.mark.slow
 def test_floating_jacobian(seen):
-    """Example 9.4: `J` on those velocities; what an impulse does within the mechanism; and `a = Jᶠˡ q̈ + J̇ v - (I₀ᶜ)⁻¹ p₀ᶜ`."""
+    """Example 9.4: `J` for these velocities, the response to an impulse, and `a = Jᶠˡ q̈ + J̇ v - (I₀ᶜ)⁻¹ p₀ᶜ`."""
     model, states, found = seen
     body = compiled(observe_body)(model, states.q, states.v, states.a, states.f_ext)
     full, n = body["full jacobian"], found["tau"].shape[-1]
@@ -175,7 +176,7 @@ def test_floating_jacobian(seen):
 
 
 def one_body(model, q, v):
-    """The whole as one body, about several points."""
+    """Returns the mechanism's inertia and average velocity as a single body, about several points."""
     point, center = jnp.array([0.7, -1.2, 0.4]), rbd.center_of_mass(model, q)
     about = jnp.stack([point, center])
     inertias = jax.vmap(lambda at: rbd.locked_inertia(model, q, at).matrix)(about)
@@ -207,8 +208,11 @@ def one_body(model, q, v):
     "name", ["floating", *(pytest.param(x, marks=pytest.mark.slow) for x in ("forest", "mixed"))]
 )
 def test_the_whole_as_one_body(name):
-    """The locked inertia at the average velocity has the momentum that there is, about every point; about the centre of mass
-    the linear part is its velocity. Joints locked, the average velocity is that of all bodies."""
+    """The locked inertia times the average velocity is the momentum, about every point.
+
+    About the center of mass the linear part is the center's velocity. With locked joints all bodies have the average
+    velocity.
+    """
     case = case_of(name)
     seen = compiled(one_body)(case.model, case.states.q, case.states.v)
     for at, shift in (("origin", 0 * seen["point"]), ("point", seen["point"]), ("center", seen["center"])):
@@ -223,7 +227,7 @@ def test_the_whole_as_one_body(name):
 
 
 def test_far_from_the_origin_in_single_precision():
-    """What is about the centre of mass loses no digits a kilometre away, but those of the positions of the bodies there."""
+    """About the center of mass all digits are correct a kilometer away, except for those of the body positions."""
     model = rbd.astype(rbd.load("quadruped"), jnp.float32)
     q, v = np.array(rbd.neutral(model)), np.sin(np.arange(model.nv, dtype=np.float32))
     far = q.copy()
@@ -239,11 +243,11 @@ def test_far_from_the_origin_in_single_precision():
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-# The tables of the book, written apart.
+# The book's tables as separate implementations.
 
 
 def test_tables_9_4_and_9_6():
-    """Book tables 9.4 and 9.6, one body after the other."""
+    """Book tables 9.4 and 9.6, one body at a time."""
     case = case_of("floating")
     rows = compiled(joint_tables)(case.model, case.states.q, case.states.v)
     s = case.states
@@ -282,7 +286,7 @@ DIFFERENTIATED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", DIFFERENTIATED)
 def test_derivatives(what):
-    """By every number of the model and of the state, against differences."""
+    """Derivatives by every parameter of the model and by the state agree with differences."""
     case = case_of("floating")
     s = case.states
     numbers, rest = eqx.partition(case.model, eqx.is_inexact_array)

@@ -1,4 +1,4 @@
-"""Articulated bodies put together by their handles (book §7.1 to §7.5): what comes out is the mechanism itself."""
+"""Articulated bodies assembled by their handles reproduce the mechanism (book §7.1 to §7.5)."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ AXIS = np.array([0.3, 1.0, -0.2])
 
 
 def hinge(placement: rbd.Transform, axis=AXIS):
-    """S and T of a hinge at a placement, and a T_a with `T_aᵀ S = 1` that is no multiple of S."""
+    """Returns S and T of a hinge at a placement, and a T_a with `T_aᵀ S = 1` that is no multiple of S."""
     own = jax.device_put(np.concatenate([axis / np.linalg.norm(axis), np.zeros(3)]))
     subspace = placement.motion(own)[:, None]
     constraints = jnp.linalg.svd(subspace)[0][:, 1:]
@@ -25,13 +25,13 @@ def hinge(placement: rbd.Transform, axis=AXIS):
     return subspace, constraints, drive
 
 
-# Laws.
+# General relations.
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ("forest", "floating", "mixed"))
 def test_handles_are_bodies_under_forces(name):
-    """`a = Φ f + b` (7.4): what forward dynamics says of all handles at once, under forces on them beside those there are."""
+    """`a = Φ f + b` (7.4): forward dynamics gives the same for all handles, under additional forces on them."""
     case = case_of(name)
     model, bodies = case.model, [case.model.nb - 1, 0, case.model.nb // 2]
 
@@ -47,7 +47,7 @@ def test_handles_are_bodies_under_forces(name):
 
 
 def chain(first: int, last: int, base: bool):
-    """The links from `first` to before `last` of one chain; a free body in front if they have no base."""
+    """Returns the links from `first` to before `last` of one chain; without a base the first body is free."""
     rng, builder = np.random.default_rng(4), rbd.ModelBuilder(gravity=(0.4, -0.7, -9.6))
     parent = "world"
     for i in range(5):
@@ -64,7 +64,7 @@ def chain(first: int, last: int, base: bool):
 
 @pytest.mark.slow
 def test_two_halves_of_a_chain_make_the_chain():
-    """Cut at a hinge that is driven, in motion, and put together: Φ and b of all handles are those of the whole (eq. 7.63)."""
+    """A moving chain, cut at a driven hinge and reassembled, has Φ and b of the complete chain for all handles (eq. 7.63)."""
     whole, lower, upper = chain(0, 5, True), chain(0, 2, True), chain(2, 5, False)
     q, v, tau = np.random.default_rng(5).normal(size=(3, 5))
 
@@ -89,9 +89,9 @@ def test_two_halves_of_a_chain_make_the_chain():
 
 
 def test_the_three_formulae_of_table_7_2_are_one():
-    """I and p by the standard ones and variant 2, and of variant 1 their inverse: `Φ = I⁻¹`, `b = -I⁻¹ p`.
+    """The standard formula and variant 2 give the same I and p, and variant 1 their inverse: `Φ = I⁻¹`, `b = -I⁻¹ p`.
 
-    Table 7.2; and `I^a S = 0`, of (7.23).
+    Table 7.2; also `I^a S = 0` of (7.23).
     """
     rng = np.random.default_rng(1)
     inertias, placements = [some_inertia(rng) for _ in range(2)], [some_placement(rng) for _ in range(3)]
@@ -114,19 +114,19 @@ def test_the_three_formulae_of_table_7_2_are_one():
 
     alone, subspace, standard, variant, made = jax.device_get(run(inertias, placements, biases, product))
     assert_close(variant.inertia, standard.inertia)
-    # T_a changes what the bearings bear, and nothing of the motion (example 3.2).
+    # T_a changes the bearing loads, but not the motion (example 3.2).
     assert_close(variant.bias, standard.bias)
     assert_close(made.mobility @ standard.inertia, np.eye(6))
     assert_close(made.free, -np.linalg.solve(standard.inertia, standard.bias))
-    # `I^a S = 0`: nothing is felt of the other along the joint.
+    # `I^a S = 0`: the other body has no inertia along the joint.
     assert_close((standard.inertia - alone) @ subspace, np.zeros((6, 1)))
 
 
 def test_a_body_on_a_joint():
-    """One body on a wheel that rolls, in motion: the three ways of §3.6 to its equation of motion, and the library's.
+    """A moving body on a rolling joint: the three derivations of §3.6 and the library give the same equation of motion.
 
-    The apparent inverse inertia `Φ = S (Sᵀ I S)⁻¹ Sᵀ` (3.54) and b (3.55); the system (3.60) with the constraint force; and
-    `H = Sᵀ I S` (3.63), `C = Sᵀ (I Ṡ q̇ + p)` (3.64).
+    The apparent inverse inertia `Φ = S (Sᵀ I S)⁻¹ Sᵀ` (3.54) and b (3.55); the system (3.60) with the constraint force;
+    and `H = Sᵀ I S` (3.63), `C = Sᵀ (I Ṡ q̇ + p)` (3.64).
     """
     rng, builder = np.random.default_rng(7), rbd.ModelBuilder(gravity=(0.4, -0.7, -9.6))
     builder.add_body("wheel", "world", joints.RackAndPinion(0.3), some_placement(rng), some_inertia(rng))
@@ -164,12 +164,12 @@ def test_a_body_on_a_joint():
     assert_close(s.T @ constraints, np.zeros((1, 5)))
 
 
-# An oracle: loops.
+# Loops.
 
 
 @pytest.mark.slow
 def test_a_loop_is_closed_by_joining_two_handles():
-    """A planar four-bar, closed by a whole hinge: of its five constraints three repeat what is there, and Y has rank two."""
+    """A planar four-bar closed by a revolute joint: three of its five constraints are redundant, and Y has rank two."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0))
     tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
     rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
@@ -201,7 +201,7 @@ def test_a_loop_is_closed_by_joining_two_handles():
 
 
 def test_the_box_and_the_cylinder_of_example_7_1():
-    """A cylinder in the slot of a box, which turns about x and slides along y in it: `I^A` is printed there."""
+    """Printed `I^A` for a cylinder that rotates about x and slides along y in the slot of a box."""
     m1, m2, i1, i2 = 2.0, 3.0, 0.4, 0.7
     balls = [np.diag([i, i, i, m, m, m]) for i, m in ((i1, m1), (i2, m2))]
     printed = np.diag([i1, i1 + i2, i1 + i2, m1 + m2, m1, m1 + m2])
@@ -234,13 +234,13 @@ def test_the_box_and_the_cylinder_of_example_7_1():
 
 
 def test_derivatives():
-    """Of what is joined, by the numbers of joint and handles; singular Y included."""
+    """Derivatives of the joined body by the parameters of joint and handles, also for singular Y."""
     rng = np.random.default_rng(3)
     spread = rng.normal(size=(12, 12))
     mobility = spread @ spread.T
 
     def made(x):
-        twice = jnp.concatenate([jnp.eye(6)[:, :3], jnp.eye(6)[:, 1:3]], axis=1)  # two of them stated twice
+        twice = jnp.concatenate([jnp.eye(6)[:, :3], jnp.eye(6)[:, 1:3]], axis=1)  # two of them are duplicated
         constraints = twice + 0.1 * jnp.outer(x[:6], jnp.ones(5))
         scale = 1 + 0.1 * x[:12]
         parts = Handles(mobility * scale[:, None] * scale[None, :], x[:12])

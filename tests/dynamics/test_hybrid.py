@@ -1,4 +1,4 @@
-"""Hybrid dynamics: every choice of what is given, and its two ends, forward and inverse dynamics (book §9.1, §9.2)."""
+"""Hybrid dynamics for every choice of prescribed joints, including forward and inverse dynamics (book §9.1, §9.2)."""
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from rbd_jax.dynamics import hybrid
 
 
 def tree():
-    """Six degrees of freedom on two branches, one of them behind a weld."""
+    """Returns six degrees of freedom on two branches, one of them behind a weld."""
     bodies = [
         ("trunk", "world", joints.Revolute((1.0, -2.0, 0.5))),
         ("ball", "trunk", joints.Universal((1.0, 0.2, 0.1), (0.3, 1.0, -0.2))),
@@ -26,7 +26,7 @@ def tree():
 
 
 def subsets(count):
-    """A row of flags for each subset."""
+    """Returns a row of flags for each subset."""
     return (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
 
 
@@ -45,9 +45,9 @@ def both_ways(model, q, v, tau, a, f_ext, prescribed):
     "make", [pair, *(pytest.param(make, marks=pytest.mark.slow) for make in (tree, coupled, driven))]
 )
 def test_every_subset(make):
-    """Both algorithms agree, keep what is given, and solve the equation of motion.
+    """Both algorithms agree, preserve the given values, and solve the equation of motion.
 
-    Without any degree of freedom prescribed that is forward dynamics, and with all of them inverse dynamics.
+    Without prescribed degrees of freedom the result is forward dynamics, with all prescribed it is inverse dynamics.
 
     Tables 9.2 and 9.3, eqs. 9.2 and 9.3; Sueda's algorithm 9.
     """
@@ -71,7 +71,7 @@ def test_every_subset(make):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [tree, coupled])
 def test_derivatives(make):
-    """First and second ones by everything it depends on, against differences; all finite at rest in the neutral state."""
+    """First and second derivatives by all inputs agree with differences; all are finite at rest in the neutral state."""
     model = make()
     states = some_states(model, 2, 1)
     flags = jnp.arange(model.nv) % 3 == 1
@@ -126,7 +126,7 @@ def test_arguments():
 
 @pytest.mark.slow
 def test_where_few_are_left():
-    """Joints by name make a program of their own with H₁₁ alone (book table 9.1): the same motion, and the same slopes."""
+    """Joints given by name use a program with H₁₁ only (book table 9.1), with the same motion and derivatives."""
     model = tree()
     states = some_states(model, 3, 1)
     led, left = ["trunk", "ball"], np.array([3, 4, 5])
@@ -150,12 +150,12 @@ def test_where_few_are_left():
     for one, other in zip(few[1], every[1], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
     sparsity = rbd.dynamics.dof_tree(model, led).supports
-    # A turn and a shift along one axis carry each other, and have nothing in common all the same.
+    # A rotation and a translation along one axis depend on each other in the tree, but have no inertia coupling.
     assert not (np.asarray(part)[~(sparsity | sparsity.T)]).any() and sparsity.sum() == 4
 
 
 def test_the_tree_of_what_is_left():
-    """Nodes that led joints connect are one (book figure 9.1): there are 2 led joints at the root, and 5 nodes are renumbered."""
+    """Nodes connected by prescribed joints are merged and renumbered (book figure 9.1)."""
     bodies = [("1", "world"), ("2", "1"), ("3", "1"), ("4", "2"), ("5", "2"), ("6", "3"), ("7", "3")]
     axis = joints.Revolute((0.2, 1.0, 0.3))
     model = build("figure", [(name, parent, axis) for name, parent in bodies], seed=1)

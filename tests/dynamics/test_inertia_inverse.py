@@ -1,4 +1,4 @@
-"""M⁻¹ as a matrix: of trees, by a product and by walks down the tree, and of joints that follow others."""
+"""M⁻¹ as a matrix: by products and by traversals of the tree, also with mimic joints."""
 
 import functools
 
@@ -28,7 +28,7 @@ def inverse(model, q):
     return forward.inertia_solver(Motion(model, q)).matrix
 
 
-#: The everyday tests have each form and each of the smaller models.
+#: The default run tests each form and each of the smaller models.
 EVERY_DAY = {("product", pair), ("walks", forest), ("walks", floating), ("walks", coupled)}
 
 
@@ -43,7 +43,7 @@ EVERY_DAY = {("product", pair), ("walks", forest), ("walks", floating), ("walks"
     ],
 )
 def test_it_undoes_the_mass_matrix(form, make, monkeypatch):
-    """Also with joints of several degrees of freedom and of none, and with two roots."""
+    """Also with joints of zero and several degrees of freedom, and with two roots."""
     _choose(form, monkeypatch)
     model = make()
 
@@ -77,7 +77,7 @@ def test_its_derivative(form, monkeypatch):
 
 
 def test_of_more_columns_than_a_product_is_for():
-    """Sixty-six hinges; one sample at a time and with samples as lanes."""
+    """Sixty-six hinges, per sample and with samples as lanes."""
     model = _comb(22, 3)
     assert model.nv > forward.MULTIPLIED
     q = 0.3 * np.cos(np.arange(model.nv))
@@ -89,7 +89,7 @@ def test_of_more_columns_than_a_product_is_for():
 
 
 def _comb(teeth, length):
-    """Chains of hinges, each attached to the first link of the one before."""
+    """Returns chains of hinges, each attached to the first link of the previous chain."""
     builder = rbd.ModelBuilder(name="comb")
     link = rbd.Inertia.box(1.0, (0.1, 0.1, 0.3), (0.0, 0.0, 0.1))
     above = "world"

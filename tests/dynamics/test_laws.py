@@ -1,7 +1,7 @@
-"""The laws of mechanics, which tie each algorithm to the others: nothing here is compared with a number.
+"""Laws of mechanics that relate the algorithms to each other, without reference numbers.
 
-Joints that move by themselves keep all laws that do not say where the energy comes from; `test_driven.py` has those. What
-the tests look at is computed in `cases.py`, once for each model.
+Driven joints satisfy all laws except energy balances, which `test_driven.py` has. `cases.py` computes the quantities,
+once for each model.
 """
 
 from dataclasses import replace
@@ -89,11 +89,10 @@ def test_kinetic_energy_is_the_form_of_the_mass_matrix(scleronomic):
 
 
 def lagrange(model, q, v, a):
-    """`d/dt ∂L/∂ẋ - ∂L/∂x` in the chart `x -> q ⊕ x` around the configuration.
+    """Returns `d/dt ∂L/∂ẋ - ∂L/∂x` in the chart `x -> q ⊕ x` around the configuration.
 
-    A chart has honest coordinates, whatever the joints, so Lagrange's equations hold as they are. At x = 0 its velocity
-    is v and its acceleration `v̇`, since `t -> q ⊕ t v` has the constant velocity v (or coordinates that are those of
-    the joint).
+    A chart has holonomic coordinates for all joints, so that Lagrange's equations hold unchanged. At x = 0 its velocity
+    is v and its acceleration `v̇`, since `t -> q ⊕ t v` has the constant velocity v (or the joint's coordinates).
     """
 
     def lagrangian(x, rate, time):
@@ -115,7 +114,7 @@ def lagrange(model, q, v, a):
 
 @SLOW
 def test_inverse_dynamics_is_lagranges_equation(case):
-    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x`, for every joint: each c_J, each Ṡ and each explicit dependence on time.
+    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x` for every joint, with every c_J, every Ṡ and explicit dependence on time.
 
     Book eqs. 3.40, 3.41.
     """
@@ -134,7 +133,7 @@ def test_joints_along_splines_obey_lagranges_equation(cases):
 
 
 def slopes_by_recursion_and_of_the_energies(model, q, v):
-    """`∂L/∂q` and `∂L/∂v`; `∂T/∂q` and `∂T/∂v`; `∂V/∂q`."""
+    """Returns `∂L/∂q` and `∂L/∂v`; `∂T/∂q` and `∂T/∂v`; `∂V/∂q`."""
     model = rbd.at_time(model, TIME) if model.topology.rheonomic else model
 
     def energies(x, v):
@@ -152,14 +151,14 @@ def energy_slopes(case):
 
 
 def test_gradients_of_the_lagrangian(case):
-    """`∂L/∂q` along ⊕ and `∂L/∂v`, for every joint, leaders and mimic joints and joints that move by themselves."""
+    """`∂L/∂q` along ⊕ and `∂L/∂v`, for every joint, including mimic and driven joints."""
     (along_q, along_v), (kinetic, momenta), potential = energy_slopes(case)
     assert_close(along_q, kinetic - potential)
     assert_close(along_v, momenta)
 
 
 def test_gravity_force_is_the_gradient_of_the_potential_energy(case):
-    """On the tangent space of the configurations. Book eq. 5.12."""
+    """The gradient is on the tangent space of configurations. Book eq. 5.12."""
     assert_close(case.seen["gravity"], energy_slopes(case)[2])
 
 
@@ -201,7 +200,7 @@ def test_coriolis_matrix_is_christoffels_for_revolute_joints(cases):
 
 
 def body_powers(case):
-    """The power of the external forces, summed over the bodies."""
+    """Returns the power of the external forces, summed over the bodies."""
     return np.einsum("nbi,nbi->n", case.states.f_ext, case.motion["now"]["velocities, world"])
 
 
@@ -214,7 +213,7 @@ def test_energy_changes_by_the_power_of_what_acts(scleronomic):
 
 @pytest.mark.parametrize("pulled", [False, True], ids=["alone", "pulled"])
 def test_momentum_of_a_floating_tree_changes_by_the_external_forces(cases, pulled):
-    """`ḣ = Σ f + weight`: whatever the inner forces are, they do not show (book ex. 9.3)."""
+    """`ḣ = Σ f + weight`: internal forces do not change the momentum (book ex. 9.3)."""
     case = cases("floating")
     gravity = np.asarray(case.model.gravity) if pulled else np.zeros(3)
     model = replace(case.model, gravity=jax.device_put(gravity))
@@ -231,7 +230,7 @@ def test_momentum_of_a_floating_tree_changes_by_the_external_forces(cases, pulle
 
 
 def test_centroidal_matrix_gives_the_momentum_about_the_centre_of_mass(case):
-    """`A v = h_C`, apart from what the joints do by themselves."""
+    """`A v = h_C`, apart from the motion of driven joints."""
     now, still = case.motion["now"], case.still
     momentum = now["momentum"] - still["momentum"]
     momentum[:, :3] -= np.cross(now["center"], momentum[:, 3:])
@@ -251,14 +250,14 @@ def test_linear_momentum_is_mass_times_the_velocity_of_the_centre_of_mass(case):
 
 
 def rigid_twist(frames, rates):
-    """`[ω; ṗ]` of frames in motion, in the world's axes, from the rate of their matrices."""
+    """Returns `[ω; ṗ]` of moving frames in world axes, from the rate of their matrices."""
     spin = rates[..., :3, :3] @ transpose(frames[..., :3, :3])
     angular = np.stack([spin[..., 2, 1], spin[..., 0, 2], spin[..., 1, 0]], axis=-1)
     return np.concatenate([angular, rates[..., :3, 3]], axis=-1)
 
 
 def moved(twist, by):
-    """A motion vector for another point: `v - by × ω`."""
+    """Returns a motion vector at another point: `v - by × ω`."""
     return np.concatenate([twist[..., :3], twist[..., 3:] - np.cross(by, twist[..., :3])], axis=-1)
 
 
@@ -278,13 +277,13 @@ def test_velocities_are_the_rates_of_the_frames(case):
 
 @pytest.mark.parametrize("frame", ["world", "body"])
 def test_jacobian_gives_the_velocity(case, frame):
-    """Apart from what the joints do by themselves. Book eqs. 2.18, 4.6 and 5.3."""
+    """Apart from the motion of driven joints. Book eqs. 2.18, 4.6 and 5.3."""
     now, still = case.motion["now"], case.still
     velocity = now[f"velocities, {frame}"][:, -1] - still[f"velocities, {frame}"][:, -1]
     assert_close(apply(now[f"jacobian, {frame}"], case.states.v), velocity)
 
 
-# The everyday tests take each frame once, with or without a point.
+# The default run tests each frame once, with or without a point.
 @pytest.mark.parametrize("frame", [*(pytest.param(frame, marks=SLOW) for frame in FRAMES[:2]), FRAMES[2]])
 def test_jacobian_at_a_point_gives_the_velocity_of_the_point(pointed, frame):
     """Book eq. 2.1."""
@@ -298,7 +297,7 @@ def test_jacobian_at_a_point_gives_the_velocity_of_the_point(pointed, frame):
 
 @pytest.mark.parametrize("frame", ["world", "body"])
 def test_jacobian_derivative_is_the_rate_of_the_jacobian(case, frame):
-    """Sueda eqs. 2.15 to 2.17: J̇ by differences."""
+    """Sueda eqs. 2.15 to 2.17: J̇ agrees with differences."""
     expected = case.motion["rate"][f"jacobian, {frame}"]
     assert_close(case.seen[f"jacobian rate, {frame}"], expected, BY_DIFFERENCES)
 
@@ -317,7 +316,7 @@ def test_jacobian_derivative_at_a_point_is_the_rate_of_the_jacobian(pointed, fra
 
 @pytest.mark.parametrize("frame", ["world", "body"])
 def test_accelerations_are_the_rates_of_the_velocities(case, frame):
-    """In the body's own coordinates too, since `v × v = 0` (book eq. 2.43)."""
+    """Also in body coordinates, since `v × v = 0` (book eq. 2.43)."""
     expected = case.motion["rate"][f"velocities, {frame}"]
     assert_close(case.seen[f"accelerations, {frame}"], expected, BY_DIFFERENCES)
 
@@ -346,7 +345,7 @@ def body_jacobians(bodies):
     return compiled(lambda model, q: jnp.stack([rbd.jacobian(model, q, body) for body in bodies]))
 
 
-#: In `forest`: welded to the world, welded to another, and one of each of its trees.
+#: In `forest`: a body welded to the world, one welded to a moving body, and one of each tree.
 SOME = ("post", "a flange", "a right", "b left")
 
 

@@ -1,4 +1,4 @@
-"""A model in motion: what is asked twice is worked out once, wherever it is asked for first."""
+"""`Motion` computes each quantity once, wherever it is first read."""
 
 import functools
 
@@ -23,7 +23,7 @@ def four_bar():
 
 
 def sines(function, *arguments) -> int:
-    """How often a traced function evaluates the hinges of a model, which are one group: their sines."""
+    """Returns how often a traced function evaluates the model's hinges, which are one group, by its sines."""
 
     def count(jaxpr):
         inner = [x for equation in jaxpr.eqns for value in equation.params.values() for x in jaxprs(value)]
@@ -46,14 +46,14 @@ def five_forces():
 
 
 def step_of(model, *given, scheme=None, **options):
-    """One step of a rollout, as its scheme and its stabilization make it."""
+    """Returns a function for one rollout step with its scheme and stabilization."""
     scheme = rbd.SemiImplicitEuler() if scheme is None else scheme
 
     def step(q, v):
         system = rbd.simulate.TreeSystem(model, jnp.zeros(model.nv), given, **options)
         state, time = rbd.State(q, v, system.own), jnp.zeros(())
         here = system.evaluate(time, state).prepared()
-        opened = here.constraint_residual()  # what a rollout looks at
+        opened = here.constraint_residual()  # as in a rollout
         end, *_ = scheme.step(here, (), jnp.asarray(0.01))
         return opened, system.settled(time + 0.01, end)
 
@@ -62,7 +62,10 @@ def step_of(model, *given, scheme=None, **options):
 
 @pytest.mark.slow
 def test_kinematics_is_traced_once():
-    """In constrained dynamics and in steps with five forces and with Baumgarte's term; twice where the state moves between."""
+    """Kinematics is traced once in constrained dynamics and in steps, and twice where the state changes in between.
+
+    The steps have five forces or Baumgarte's stabilization.
+    """
     model, at = four_bar(), (np.array([0.3, 0.5, 0.7]), np.ones(3))
     assert sines(lambda q, v: rbd.forward_kinematics(model, q), *at) == 1
     assert sines(lambda q, v: rbd.constrained_dynamics(model, q, v, v), *at) == 1
@@ -77,7 +80,9 @@ def test_kinematics_is_traced_once():
 
 
 def test_kinematics_of_a_rollout():
-    """In each step once, where it is moved onto the constraints, and after the last, to see whether loops are open."""
+    """Kinematics is traced in each step, in the projection onto the constraints, and after the last step to check the
+    loops.
+    """
     model, at = four_bar(), (np.array([0.3, 0.5, 0.7]), np.ones(3))
 
     def run(q, v, **options):
@@ -126,7 +131,7 @@ def asked_under_jit(motion):
 )
 @pytest.mark.parametrize("traced", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_asked_first_inside(motion, ask, traced):
-    """What was first asked for where JAX traces by itself is right there, and right outside afterwards."""
+    """A quantity first read inside a separate JAX trace is correct there and outside afterwards."""
 
     def both(motion):
         return ask(motion), motion.twists, motion.velocities
@@ -137,7 +142,7 @@ def test_asked_first_inside(motion, ask, traced):
 
 
 def test_a_tree_of_arrays(motion):
-    """What has been computed goes along, batches and derivatives included."""
+    """Computed quantities are preserved, also under batching and differentiation."""
     known = jax.jit(lambda motion: motion.computed("twists"))(motion)
     np.testing.assert_allclose(known.twists, expected_twists(), atol=1e-14)
     np.testing.assert_array_equal(jax.jit(lambda motion: motion.twists)(known), known.twists)

@@ -1,4 +1,4 @@
-"""Planar models move as the spatial ones that they were made of (book §2.16)."""
+"""Planar models move like the spatial models that they were converted from (book §2.16)."""
 
 import functools
 from dataclasses import replace
@@ -25,10 +25,11 @@ AXES = np.stack([X, np.cross(NORMAL, X)])
 
 
 def mechanism(parents, families, spread=1.0, gravity=(0.4, -0.3, -9.81), **build):
-    """Bodies in frames of any attitude that move in a plane of any attitude.
+    """Returns bodies with arbitrary frames that move in an arbitrary plane.
 
-    A family is made for the normal of the plane and a direction in it, both in the frame of the body, or is a joint whose
-    frame has the axes of the plane. What the plane does not know is `spread` wide.
+    A family is either a joint whose frame has the plane's axes, or a function that returns a joint. Its arguments are
+    the plane's normal and a direction in the plane, both in the body's frame. `spread` scales the quantities that have
+    no effect in the plane.
     """
     random = np.random.default_rng(0)
     builder, attitudes = rbd.ModelBuilder(gravity=gravity), [np.eye(3)]
@@ -43,7 +44,8 @@ def mechanism(parents, families, spread=1.0, gravity=(0.4, -0.3, -9.81), **build
         joint = family
         if not isinstance(family, joints.Joint):
             joint = family(own.T @ NORMAL, own.T @ (AXES.T @ np.array([0.6, 0.8])))
-        # In the plane the same body for any spread: thicker along the normal, off it, with other products of inertia.
+        # In the plane the body is the same for any spread: thicker along the normal, offset, with other products of
+        # inertia.
         com = own.T @ (AXES.T @ random.uniform(-0.2, 0.2, 2) + 0.1 * spread * random.normal() * NORMAL)
         frame = own.T @ np.stack([*AXES, NORMAL], axis=1)
         central = np.diag([0.5 + spread, 0.6 + spread, 0.7])
@@ -94,7 +96,7 @@ def led(normal, along):
 
 @functools.cache
 def space_tree():
-    """A branched tree of the three families of the plane, with welds."""
+    """Returns a branched tree of the three planar joint families, with welds."""
     return mechanism([-1, 0, 0, 1, 1, 2, 3, -1], [hinge, slide, back, hinge, weld, hinge, free, free])
 
 
@@ -104,7 +106,7 @@ def flat_tree():
 
 
 def space_others():
-    """What else moves in a plane: a wheel on a rack, a joint of two, one of the other polarity, one that is led."""
+    """Returns other joints that move in a plane: a wheel on a rack, a composite, a reversed and a driven joint."""
     return mechanism(
         [-1, 0, 1, 2, 3],
         [joints.RackAndPinion(0.2), both, led, joints.Reversed(joints.RackAndPinion(0.3)), hinge],
@@ -112,7 +114,7 @@ def space_others():
 
 
 def in_plane(model):
-    """The planar model, made by one program."""
+    """Returns the planar model, converted by one program."""
     return jax.jit(lambda model: rbd.planar(model, AXES))(model)
 
 
@@ -156,7 +158,7 @@ def test_planar_is_spatial(make):
 
 
 def into_plane(x):
-    """The planar entries of a spatial vector in the axes of the world, or of a point."""
+    """Returns the planar entries of a spatial vector in world axes, or of a point."""
     x = np.asarray(x)
     if x.shape[-1] == 3:
         return x @ AXES.T
@@ -168,7 +170,7 @@ def test_kinematics_are_the_shadows_of_spatial_ones():
     q, v, a = one_sample(space_tree())
     whole, flat = (rbd.forward_kinematics(one, q) for one in (space_tree(), flat_tree()))
     assert_close(flat.position, into_plane(whole.position), 1e-13)
-    # A planar frame has the axes that the plane has in the body.
+    # A planar frame has the axes of the plane in the body.
     axes = np.stack([own_axes(flat_tree(), body) for body in range(space_tree().nb)])
     assert_close(flat.direction, into_plane(np.einsum("bij,bj->bi", whole.rotation, axes[:, 0])), 1e-13)
     for frame in ("world", "world_aligned"):
@@ -189,7 +191,7 @@ def test_kinematics_are_the_shadows_of_spatial_ones():
 
 
 def own_axes(model, body):
-    """The axes of the plane in a body's frame: what the joint has that attaches it."""
+    """Returns the axes of the plane in a body's frame, which are those of the body's joint."""
     return np.asarray(model.joint(body).axes)
 
 
@@ -211,7 +213,7 @@ def test_external_forces_are_planar():
 
 
 def test_what_the_plane_does_not_know_has_no_effect():
-    """Thicker bodies, beside each other, with other products of inertia: the same planar model, and the same motion in space."""
+    """Bodies that are thicker, offset, or have other products of inertia have the same planar model and the same motion."""
     thin = mechanism([-1, 0, 0], [hinge, slide, back], spread=0.0)
     thick = mechanism([-1, 0, 0], [hinge, slide, back], spread=3.0)
     flat, other = in_plane(thin), in_plane(thick)
@@ -224,7 +226,7 @@ def test_what_the_plane_does_not_know_has_no_effect():
 
 
 def test_potential_energies_differ_by_a_constant():
-    """What gravity has along the normal does no work."""
+    """Gravity along the normal does no work."""
     models = flat_tree(), space_tree()
     both = jax.jit(jax.vmap(lambda q: [rbd.potential_energy(model, q) for model in models]))
     found, expected = jax.device_get(both(samples(space_tree())[0]))
@@ -243,7 +245,9 @@ def test_forward_undoes_inverse():
 
 @functools.cache
 def accelerations_of_an_arm():
-    """The accelerations of batches of states `(q, v, tau)`; and their derivatives in a state, by rows and by columns."""
+    """Returns functions for batched accelerations of states `(q, v, tau)`, and for their derivatives by rows and by
+    columns.
+    """
     arm = in_plane(mechanism([-1, 0, 1], [hinge, slide, back]))
 
     def accelerations(x):
@@ -256,7 +260,7 @@ def accelerations_of_an_arm():
 @SLOW
 @pytest.mark.parametrize("angle", [0.0, np.pi])
 def test_derivatives_at_singular_angles(angle):
-    """By q, v and tau against differences, stretched and folded."""
+    """Derivatives by q, v and tau agree with differences, for stretched and folded arms."""
     zero = np.array([0.3, -0.2, 0.5])
     state = np.concatenate([np.full(3, angle), zero, -zero])
     accelerations, slopes = accelerations_of_an_arm()
@@ -268,7 +272,7 @@ def test_derivatives_at_singular_angles(angle):
 @SLOW
 @pytest.mark.parametrize("make", [space_tree, space_others], ids=["tree", "others"])
 def test_derivatives_are_the_spatial_ones(make):
-    """By q, v, a: the closed form has a part for each algebra."""
+    """Derivatives by q, v, a, whose closed form has a part for each algebra."""
     model = make()
     x = one_sample(model)
     both = in_plane(model), model
@@ -295,7 +299,7 @@ def test_derivative_matrices_and_hybrid_dynamics(function):
 
 @SLOW
 def test_derivatives_by_the_numbers_of_the_model():
-    """The gradient by every number of a planar model, and through `planar` by those of the spatial one."""
+    """Gradients by all parameters of a planar model, and through `planar` by those of the spatial one."""
     model = mechanism([-1, 0], [hinge, slide])
     q, v, tau = one_sample(model)
     energy = lambda model: jnp.sum(rbd.forward_dynamics(model, q, v, tau))
@@ -335,7 +339,7 @@ SCHEMES = {
 @SLOW
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_rollouts_are_the_spatial_ones(scheme):
-    """With dampers, springs and a spring element at a joint."""
+    """Rollouts with dry friction and springs at the joints."""
     model = mechanism([-1, 0, 0, -1], [hinge, slide, back, free])
     model = replace(model, stiffness=jnp.full(model.nv, 2.0), friction=jnp.full(model.nv, 0.1))
     state = rbd.State(*jax.device_put(one_sample(model)[:2]))
@@ -369,7 +373,7 @@ def test_gradient_of_a_rollout():
     assert_close(jax.grad(reach)(tau), differences(jax.vmap(reach), tau[None], 1e-4)[0], 1e-8)
 
 
-# What is read off a model, and what is refused.
+# Detection of planes, and rejected models.
 
 
 @pytest.mark.parametrize(
@@ -381,7 +385,7 @@ def test_gradient_of_a_rollout():
     ],
 )
 def test_planes_are_found(name, axes):
-    """In the axes of the world where the plane is one of the world's, with y upwards."""
+    """For a coordinate plane of the world the axes are those of the world, with y upwards."""
     model = rbd.load(name)
     flat = rbd.planar(model)
     assert_close(flat.gravity, np.array(axes) @ np.asarray(model.gravity), 1e-15)
@@ -393,7 +397,7 @@ def test_planes_are_found(name, axes):
 
 
 def test_a_tilted_plane_is_found():
-    """From the first hinge, with y upwards; the numbers of the motion do not depend on the axes."""
+    """The axes are taken from the first hinge, with y upwards; the dynamics do not depend on them."""
     flat = rbd.planar(space_tree())
     q, v, tau = one_sample(space_tree())
     assert_close(rbd.forward_dynamics(flat, q, v, tau), rbd.forward_dynamics(flat_tree(), q, v, tau), 1e-12)

@@ -1,4 +1,4 @@
-"""Products with the Jacobians of all bodies, and dynamics in maximal coordinates seen in reduced ones (Sueda ch. 2)."""
+"""Products with the Jacobians of all bodies, and dynamics in maximal coordinates projected to reduced ones (Sueda ch. 2)."""
 
 from functools import partial
 
@@ -27,12 +27,12 @@ from rbd_jax.dynamics import products
 from rbd_jax.spatial import cross_force
 
 
-#: Bodies of the forest: one welded to the world, one welded to a moving body, a tip and a part of the other tree.
+#: Bodies of the forest: one welded to the world, one welded to a moving body, a tip, and a body of the other tree.
 BODIES = np.array([0, 2, 5, 8])
 
 
 def by_definition(model, q, v, a, wrenches, frame):
-    """With the Jacobians of `BODIES`."""
+    """Returns the products by the explicit Jacobians of `BODIES`."""
     stack = lambda function, *args: jnp.stack([function(model, *args, int(b), None, frame) for b in BODIES])
     columns, rates = stack(rbd.jacobian, q), stack(rbd.jacobian_derivative, q, v)
     return (
@@ -53,7 +53,7 @@ def by_products(model, q, v, a, wrenches, frame):
 
 @pytest.mark.slow
 def test_products_of_jacobians():
-    """Algorithms 1, 2, 5 and 6."""
+    """Sueda's algorithms 1, 2, 5 and 6."""
     model = forest()
     states = some_states(model, 3, 2)
 
@@ -70,18 +70,18 @@ def test_products_of_jacobians():
 
 
 def random_terms(model, seed=0):
-    """Positive definite blocks for the bodies, positive numbers for the degrees of freedom."""
+    """Returns positive numbers for the degrees of freedom, and positive definite blocks for the bodies."""
     rng = np.random.default_rng(seed)
     spread = rng.normal(size=(model.nb, 6, 6))
     return rng.uniform(0.1, 0.5, model.nv), 0.1 * spread @ np.swapaxes(spread, 1, 2)
 
 
 def reduced(model, q, v, tau, joint_terms, body_terms):
-    """Mass matrix, forward dynamics and the matrix of implicit schemes: from maximal coordinates, and as the library has them."""
+    """Returns mass matrix, forward dynamics and matrix of implicit schemes, by maximal coordinates and by the library."""
     columns = jax.vmap(lambda x: products.jacobian_product(model, q, x, "body"), out_axes=2)(
         jnp.eye(model.nv)
     )
-    # All that the bodies do but accelerate with the joints: the accelerations without q̈ give `M J̇ q̇`.
+    # Velocity-product accelerations of the bodies: accelerations without q̈ give `M J̇ q̇`.
     still = rbd.body_accelerations(model, q, v, jnp.zeros_like(v), "body")
     velocities = rbd.body_velocities(model, q, v, "body")
     inertias = model.inertias
@@ -115,7 +115,7 @@ def reduced(model, q, v, tau, joint_terms, body_terms):
 
 
 def random_tree(seed):
-    """Joints of all families, in any order, each attached to any body before it."""
+    """Returns a tree with joints of all families in random order, each attached to a random previous body."""
     rng = np.random.default_rng(seed)
     turn, slide = joints.Revolute(rng.normal(size=3)), joints.Prismatic(rng.normal(size=3))
     families = [
@@ -142,16 +142,17 @@ def random_tree(seed):
     return build("random", list(zip(names, parents, [families[i] for i in order])), seed=seed)
 
 
-# Seeds of trees whose inertias are all those of real bodies.
+# Seeds of trees whose inertias are physically consistent.
 MANY = [pair, floating, coupled, mixed, track, driven, *(partial(random_tree, seed) for seed in (0, 2))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", MANY)
 def test_reduced_dynamics(make):
-    """`Jᵀ M J q̈ = tau + Jᵀ (f - M J̇ q̇)` (eq. 2.19) is the recursions' answer, for joints of every family.
+    """`Jᵀ M J q̈ = tau + Jᵀ (f - M J̇ q̇)` (eq. 2.19) agrees with the recursions, for joints of every family.
 
-    Those are the articulated-body algorithm, algorithm 9 with half of the accelerations prescribed, and algorithm 10.
+    The recursions are the articulated-body algorithm, algorithm 9 with half of the accelerations prescribed, and
+    algorithm 10.
     """
     model = make()
     states = some_states(model, 4, 2)
@@ -167,7 +168,7 @@ def test_reduced_dynamics(make):
 
 @pytest.mark.parametrize("make", [pair, pytest.param(forest, marks=pytest.mark.slow)])
 def test_derivatives_of_the_augmented_solve(make):
-    """By configuration, terms and right-hand side, against differences."""
+    """Derivatives by configuration, terms and right-hand side agree with differences."""
     model = make()
     states, terms = some_states(model, 5, 1), random_terms(model)
     given = (states.v[0], states.q[0], *terms)
@@ -189,7 +190,7 @@ def test_derivatives_of_the_augmented_solve(make):
 
 
 def test_printed_material_jacobian():
-    """(1.12) of Sueda's notes and the numbers after it, of which those for the velocity along x are misprinted as (0, 1, 0)."""
+    """(1.12) of Sueda's notes and the numbers after it. The numbers for the velocity along x are misprinted as (0, 1, 0)."""
     builder = rbd.ModelBuilder(name="free")
     builder.add_body("body", "world", joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     model = builder.build()

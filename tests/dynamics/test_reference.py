@@ -1,4 +1,4 @@
-"""The algorithms against slow ones that were written apart from them, in other coordinates: see `reference.py`."""
+"""The algorithms agree with slow independent implementations in other coordinates: see `reference.py`."""
 
 from dataclasses import replace
 
@@ -12,12 +12,12 @@ import rbd_jax as rbd
 
 
 PLAIN = ("chain", "forest", "driven", "mixed")
-#: Models whose degrees of freedom have no armature, which the equations of the bodies alone do not know.
+#: Models without armature, which the bodies' equations do not include.
 REVOLUTE = ("chain", "forest")
 
 
 def mechanisms(case):
-    """The model in each of its states, as the book's tables see it."""
+    """Yields the model in each of its states, in the form of the book's tables."""
     rows = compiled(joint_tables)(case.model, case.states.q, case.states.v)
     for sample in range(len(case.states.q)):
         yield sample, Mechanism.of(case.model, [{key: x[sample] for key, x in row.items()} for row in rows])
@@ -25,13 +25,13 @@ def mechanisms(case):
 
 @pytest.fixture(scope="module", params=each(PLAIN))
 def plain(request, cases):
-    """A case whose joints all have coordinates of their own, with its mechanisms."""
+    """Returns a case without mimic joints, and its mechanisms."""
     case = cases(request.param)
     return case, list(mechanisms(case))
 
 
 def test_kinematics_are_products_of_transforms(plain):
-    """Book examples 4.3 and 4.4, eqs. 5.2 and 5.4 beside the closed sums; Sueda eqs. 2.3 to 2.6."""
+    """Book examples 4.3 and 4.4, eqs. 5.2 and 5.4 except the closed sums; Sueda eqs. 2.3 to 2.6."""
     case, slow = plain
     for sample, mechanism in slow:
         assert_close(case.motion["now"]["frames"][sample], mechanism.frames())
@@ -65,14 +65,14 @@ def test_forward_dynamics_is_table_7_1(plain):
 
 @pytest.mark.parametrize("name", each(PLAIN))
 def test_forward_dynamics_is_the_system_of_all_bodies_and_constraint_forces(cases, name):
-    """Book eq. 3.74, with six coordinates for every body: also for joints that move by themselves."""
+    """Book eq. 3.74, with six coordinates for every body, also for driven joints."""
     case = cases(name)
     model = without_armature(case.model)
     tau, f_ext = case.states.a, 0 * case.states.f_ext
     states = case.states
     acceleration = compiled(rbd.forward_dynamics)(model, states.q, states.v, tau, f_ext)
     for sample, mechanism in mechanisms(case):
-        # Its condition is that of the masses and of all constraints together, some 1e5.
+        # The condition number of the system of masses and constraints is about 1e5.
         assert_close(mechanism.newton_euler(tau[sample]), acceleration[sample], 1e-9)
 
 
@@ -85,7 +85,7 @@ def forces_by_mass_matrix(model, q, v, a):
 
 
 def test_inverse_dynamics_is_luh_walker_and_pauls(cases):
-    """The recursion with vectors of three, book table 5.2, on revolute joints; each body by eqs. 1.4, 2.70 and 2.71."""
+    """The recursion with vectors of three, book table 5.2, on revolute joints; eqs. 1.4, 2.70 and 2.71 for each body."""
     case = cases("chain")
     model, states = case.model, case.states
     forces = compiled(forces_by_mass_matrix)(model, states.q, states.v, states.a)

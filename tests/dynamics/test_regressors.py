@@ -19,7 +19,7 @@ MODELS = pytest.mark.parametrize(
 
 
 def regressors(model, other, q, v, a):
-    """The regressors of a model; and the values, one row for each of the inertias in `other`."""
+    """Returns the regressors of a model, and the values for each of the inertias in `other`."""
     return {
         "inverse dynamics": rbd.inverse_dynamics_regressor(model, q, v, a),
         "momentum": rbd.momentum_regressor(model, q, v),
@@ -32,7 +32,7 @@ def regressors(model, other, q, v, a):
 
 
 def values(model, q, v, a):
-    """What the regressors are of, without the armature."""
+    """Returns the quantities of the regressors, without armature."""
     bare = replace(model, armature=jnp.zeros_like(model.armature))
     return {
         "inverse dynamics": rbd.inverse_dynamics(bare, q, v, a),
@@ -44,7 +44,7 @@ def values(model, q, v, a):
 
 @cache
 def observed(name):
-    """The parameters of a model and random ones, its regressors in some states, and the values by both."""
+    """Returns the model's and random parameters, its regressors in some states, and the values for both."""
     case = case_of(name)
     s = case.states
     random = np.random.default_rng(0).normal(size=(case.model.nb, 10))
@@ -56,7 +56,7 @@ def observed(name):
 
 @MODELS
 def test_regressors(name):
-    """The regressor times the parameters is the value, whatever the parameters."""
+    """The regressor times the parameters is the value, for any parameters."""
     parameters, found, expected = observed(name)
     for number, own in enumerate(parameters):
         for what, value in expected.items():
@@ -64,7 +64,7 @@ def test_regressors(name):
 
 
 def test_what_joints_take():
-    """The regressor of joints times their numbers is armature, damping, friction and springs, and so is its derivative."""
+    """The joint regressor times the joint parameters is armature, damping, friction and springs; its derivative is finite."""
     of_joints = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [7.0, 8.0]])
     names = ("armature", "damping", "friction", "stiffness")
     model = eqx.tree_at(
@@ -95,7 +95,7 @@ def test_operational_inertia(name):
 
 
 def test_apparent_inertia_of_a_free_body():
-    """A lone body's is its own inertia, about the point and in the frame asked for."""
+    """For a single body it is the body's inertia, about the requested point and in the requested frame."""
     builder = rbd.ModelBuilder()
     inertia = rbd.Inertia.box(2.0, (0.3, 0.4, 0.5), (0.1, 0.2, -0.1))
     builder.add_body("box", joint=rbd.joints.Free(), inertia=inertia)

@@ -1,4 +1,4 @@
-"""The same mechanism described in different ways has the same dynamics."""
+"""Different descriptions of the same mechanism have the same dynamics."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from rbd_jax import joints
 from rbd_jax.lie import SO3
 
 
-# Two ways to traverse the tree.
+# Two traversals of the tree.
 
 
 EVERY_DAY = ("acceleration", "jacobian rate, world")
@@ -84,9 +84,9 @@ def test_a_locked_joint_is_one_that_does_not_move(cases):
 
 @pytest.mark.slow
 def test_coupled_joints_are_free_ones_projected(cases):
-    """With `q_all = G q + offset`: `M = Gᵀ M_all G`, and so for all forces (book eqs. 3.20 and 3.21)."""
+    """With `q_all = G q + offset`: `M = Gᵀ M_all G`, and likewise for all forces (book eqs. 3.20 and 3.21)."""
     case, free = cases("coupled"), coupled(free=True)
-    # a, b, c, d, e, f; of the coupled joints' own coordinates: a, b, d, f
+    # a, b, c, d, e, f; of the independent coordinates: a, b, d, f
     g, offset = np.zeros((8, 6)), np.zeros(5)
     for row, (factor, shift) in zip((0, 2, 4), FOLLOWS.values()):
         g[row, 0], offset[row] = factor, shift
@@ -110,14 +110,14 @@ def test_coupled_joints_are_free_ones_projected(cases):
 
 @pytest.mark.slow
 def test_single_precision_is_good_far_from_the_worlds_origin(cases):
-    """The trees are some 50 m out, where a position is known to 4 µm; the dynamics do not lose by it."""
+    """The trees are about 50 m away, where positions have a resolution of 4 µm; the dynamics do not lose accuracy."""
     case = cases("forest")
     single = (x.astype(np.float32) for x in (case.states.q, case.states.v, case.states.a))
     rounded = compiled(forces)(rbd.astype(case.model, jnp.float32), *single)
     exact = compiled(forces)(case.model, case.states.q, case.states.v, case.states.a)
     for key, value in exact.items():
         assert rounded[key].dtype == np.float32
-        # Single precision has 6e-8, the mass matrices a condition of about 100.
+        # Single precision has 6e-8, and the mass matrices have a condition number of about 100.
         assert_close(rounded[key], value, 2e-5)
 
 
@@ -126,7 +126,7 @@ def forces_and_bias(model, q, v, a):
 
 
 def test_massless_bodies_within_need_no_care(cases):
-    """Two bodies in the middle without mass, one with an armature: the recursion still solves `M a = tau - bias`."""
+    """Two inner bodies are massless, one with armature: the recursion still solves `M a = tau - bias`."""
     case = cases("chain")
     parameters, armature = np.array(case.model.inertias.parameters), np.array(case.model.armature)
     parameters[[1, 3]], armature[3] = 0, 0.2
@@ -145,7 +145,9 @@ AXIS1, AXIS2 = (1.0, 0.2, 0.1), (0.3, 1.0, -0.2)
 
 
 def serial(kind):
-    """The same arm with a universal joint, a composite of two revolutes, or two revolutes with nothing between."""
+    """Returns the same arm with a universal joint, a composite of two revolutes, or two revolutes with a massless body
+    between.
+    """
     link = joints.Prismatic((1.0, 0.0, 0.3))
     arm = joints.Revolute((0.0, 1.0, 0.2))
     fork = {
@@ -171,7 +173,7 @@ def serial(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["universal", "composite"])
 def test_a_joint_of_two_turns_is_two_joints(kind):
-    """Two hinges with a massless body between them are a universal joint, and a composite one."""
+    """Two hinges with a massless body between them equal a universal joint and a composite joint."""
     hinges = serial("revolutes")
     states = some_states(hinges)
     states = states.q, states.v, states.a
@@ -185,7 +187,7 @@ def body_and_arm(joint):
 
 
 def outcome(model, q, v, tau):
-    """What is seen from outside when the forces act."""
+    """Returns the externally visible motion under the forces."""
     a = rbd.forward_dynamics(model, q, v, tau)
     return {
         "velocities": rbd.body_velocities(model, q, v),
@@ -195,13 +197,13 @@ def outcome(model, q, v, tau):
 
 
 def by_another(q, v, tau, subspace):
-    """v and tau of a joint whose subspace is the identity where ours is `subspace`, both on the same motion."""
+    """Returns v and tau for a joint with identity subspace, for the same motion as a joint with `subspace`."""
     return apply(subspace, v), np.linalg.solve(transpose(subspace), tau[..., None])[..., 0]
 
 
 @pytest.mark.slow
 def test_free_motion_in_other_velocities():
-    """`Free` has its velocity in the body, `Free3D` half of it in the world: `v_body = S v`, `tau = Sᵀ tau_body`."""
+    """`Free` has its velocity in the body frame, `Free3D` partly in the world: `v_body = S v`, `tau = Sᵀ tau_body`."""
     free, other = body_and_arm(joints.Free()), body_and_arm(joints.Free3D())
     states = some_states(other)
     q, v, tau = np.asarray(states.q), np.asarray(states.v), np.asarray(states.a)
@@ -221,7 +223,7 @@ def test_free_motion_in_other_velocities():
     "joint", [joints.SphericalEuler("zyx"), joints.SphericalExponential()], ids=["euler", "exponential"]
 )
 def test_spherical_motion_in_other_coordinates(joint):
-    """Angles or a rotation vector in place of a quaternion: `ω = S q̇`, `tau = Sᵀ n`."""
+    """Angles or a rotation vector instead of a quaternion: `ω = S q̇`, `tau = Sᵀ n`."""
     ball, other = body_and_arm(joints.Spherical()), body_and_arm(joint)
     states = some_states(other)
     tables = jax.jit(jax.vmap(lambda q: (joint.transform(q).rotation, joint.motion_subspace(q)[:3])))

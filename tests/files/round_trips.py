@@ -1,4 +1,4 @@
-"""Random models, and whether two models are the same mechanism, for the tests of what is written."""
+"""Random models, and comparisons of mechanisms, for the tests of writers."""
 
 import warnings
 
@@ -13,7 +13,7 @@ from rbd_jax import joints
 
 STATES = 3
 
-#: Joints that both formats can say, with the coordinates that they have here.
+#: Joints of both formats, with the library's coordinates.
 BOTH = {
     "revolute": lambda random: joints.Revolute(random.normal(size=3)),
     "prismatic": lambda random: joints.Prismatic(random.normal(size=3)),
@@ -26,7 +26,7 @@ BOTH = {
         (joints.Revolute((0, 1, 0)), joints.Prismatic((0, 0, 1)), joints.Revolute((1, 1, 0)))
     ),
 }
-#: In URDF alone, and in MJCF alone.
+#: Joints of URDF alone, and of MJCF alone.
 URDF = BOTH | {
     "helical": lambda random: joints.Helical(random.normal(size=3), 0.3),
     "rack": lambda random: joints.RackAndPinion(0.2),
@@ -42,7 +42,7 @@ MJCF = BOTH | {
 
 
 def tree(families, seed=0, free=False, **along) -> rbd.Model:
-    """A random tree with a joint of each of these families, called by it; on a body that floats, if `free`."""
+    """Returns a random tree with one joint per family, named after it; with `free` on a floating body."""
     random = np.random.default_rng(seed)
     builder = rbd.ModelBuilder(name=f"tree_{seed}")
     names = ["world"]
@@ -66,7 +66,7 @@ def placement(random) -> rbd.Transform:
 def inertia(random) -> rbd.Inertia:
     square = random.normal(size=(3, 3))
     square = square @ square.T
-    central = np.trace(square) * np.eye(3) - square  # of a body with these second moments
+    central = np.trace(square) * np.eye(3) - square  # central inertia of a body with these second moments
     return rbd.Inertia.from_mass_com(random.uniform(0.5, 2), random.normal(size=3), central)
 
 
@@ -77,7 +77,7 @@ def quietly(function, *args, **options):
 
 
 def coordinates(first: rbd.Model, second: rbd.Model, of="q") -> np.ndarray:
-    """Where the coordinates of the first model are in the second, whose joints are parts of those of the first."""
+    """Returns the indices of the first model's coordinates in the second, where its joints may be split into parts."""
     found = []
     for name in first.joint_names:
         if first.topology.is_mimic[first.topology.joint_index(name)]:
@@ -91,7 +91,7 @@ def coordinates(first: rbd.Model, second: rbd.Model, of="q") -> np.ndarray:
 
 
 def assert_same_mechanism(first, second, tolerance=1e-9, seed=0):
-    """Frames, mass matrix and bias of both at random states, in the coordinates of the first."""
+    """Checks that frames, mass matrix and bias agree at random states, in the coordinates of the first model."""
     q_at, v_at = coordinates(first, second, "q"), coordinates(first, second, "v")
     assert sorted(q_at) == list(range(second.nq)) and sorted(v_at) == list(range(second.nv))
     random = np.random.default_rng(seed)
@@ -112,7 +112,7 @@ def assert_same_mechanism(first, second, tolerance=1e-9, seed=0):
 
 
 def seen(model, q, v):
-    """Frames, mass matrix and bias force at states."""
+    """Returns frames, mass matrix and bias force at states."""
 
     def look(q, v):
         return {
@@ -126,7 +126,7 @@ def seen(model, q, v):
 
 
 def assert_same_model(first, second, tolerance=1e-12):
-    """The same names, tree and numbers."""
+    """Checks that names, tree and numbers agree."""
     assert (first.body_names, first.joint_names) == (second.body_names, second.joint_names)
     assert first.topology.parents == second.topology.parents
     assert jax.tree.structure(first.joints) == jax.tree.structure(second.joints)

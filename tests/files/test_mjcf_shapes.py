@@ -1,4 +1,4 @@
-"""The geoms of MJCF files as shapes: where they are, what they are, and how they may touch."""
+"""Geoms of MJCF files as shapes: placements, geometries, and contact properties."""
 
 import warnings
 from pathlib import Path
@@ -44,7 +44,7 @@ def found(model, q):
 
 
 def expected(mj_model, q, order):
-    """`geom_xpos` and `geom_xmat` at the configurations of our model, whose coordinates are the file's."""
+    """Returns `geom_xpos` and `geom_xmat` at configurations of our model, whose coordinates are those of the file."""
     data, positions, rotations = mujoco.MjData(mj_model), [], []
     for qpos in np.asarray(q):
         data.qpos[:] = qpos
@@ -56,7 +56,7 @@ def expected(mj_model, q, order):
 
 @pytest.mark.slow
 def test_frames(both):
-    """In random states: as loaded, with welds fused, renamed, joined to another model, and with a joint locked."""
+    """Frames in random states: as loaded, with fused welds, renamed, concatenated, and with a locked joint."""
     model, mj_model = both
     keys = jax.random.split(jax.random.key(0), 3)
     q = jax.vmap(lambda key: rbd.random_configuration(model, key))(keys)
@@ -102,13 +102,16 @@ def test_what_geoms_are(both):
 
 
 def test_inertias_are_the_compilers(both):
-    """Of every body by its geoms, at the density of MuJoCo's default; the mesh, of a given mass, in proportion to it."""
+    """Inertias of bodies follow from their geoms at MuJoCo's default density.
+
+    The mesh has a given mass, and its inertia is proportional to it.
+    """
     model, _ = both
     for name in ("hand", "ball", "wrist", "arm"):
         own = [one for one in model.shapes if one.body == name]
         inertia = sum(np.asarray(one.inertia(_density(one)).parameters) for one in own)
         expected = np.asarray(model.inertias.parameters)[model.body_index(name)]
-        assert_close(inertia, expected, 2e-6, name)  # a mesh has single precision there
+        assert_close(inertia, expected, 2e-6, name)  # MuJoCo stores meshes in single precision
 
 
 def _density(shape):
@@ -116,7 +119,7 @@ def _density(shape):
 
 
 def test_height_field(both):
-    """Where MuJoCo's rays meet it from above: its triangles are split as ours, its frame is as ours."""
+    """MuJoCo's rays from above hit the same surface, with the same frame and triangulation."""
     model, mj_model = both
     shape, geom = model.named("shape", "geom_1"), mj_model.geom("floor").id + 1
     vertices, faces = shape.geometry.triangles()
@@ -150,7 +153,7 @@ CONTACTS = {
 
 @pytest.mark.parametrize("case", CONTACTS)
 def test_contacts_are_told_without_a_warning(case):
-    """Where the file lets shapes touch, and nowhere else; and there the model has a law of contact unless it is not wanted."""
+    """Only files that allow contacts have them; then the model has a contact model unless `contact=False`."""
     world, rest, touch = CONTACTS[case]
     text = f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>"
     with warnings.catch_warnings():
@@ -180,7 +183,7 @@ def test_mesh_keeps_its_file(tmp_path: Path):
 
 
 def test_written_and_read_again(both):
-    """All that a shape says comes back from the file that it is written to; the hills in MuJoCo's single precision."""
+    """All properties of a shape round-trip through a file; height fields and meshes have MuJoCo's single precision."""
     model, _ = both
     again = rbd.load_mjcf(rbd.to_mjcf(model))
     assert len(again.shapes) == len(model.shapes)
@@ -196,7 +199,7 @@ def test_written_and_read_again(both):
 
 
 def _points(shape):
-    """What it is drawn with, in its body, whatever order its vertices have."""
+    """Returns the sorted vertices in the body's frame."""
     return np.sort(
         np.asarray(jax.vmap(shape.placement.point)(jnp.asarray(shape.geometry.triangles()[0], float))), axis=0
     )

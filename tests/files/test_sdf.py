@@ -1,4 +1,4 @@
-"""SDF: frames, axes, defaults and worlds are SDFormat's; what cannot be read is told with its line."""
+"""SDF frames, axes, defaults and worlds follow SDFormat; unsupported elements are reported with their line."""
 
 import re
 
@@ -39,7 +39,7 @@ TURNED = np.array(rbd.load_urdf(
 ).placements.rotation[0])  # fmt: skip
 
 
-# The same robot by other words.
+# The same robot in other descriptions.
 
 FAMILIES = {
     "revolute": lambda random: joints.Revolute(random.normal(size=3)),
@@ -56,7 +56,7 @@ LIMITED = {
 
 
 def as_sdf(model, relative: bool) -> str:
-    """Of a tree. Poses are relative to the parent's link and the joint, or all are those in the model."""
+    """Writes a tree as SDF, with poses relative to parent links and joints, or all in the model frame."""
     said, placed = "", rbd.forward_kinematics(model, rbd.neutral(model))
     for i, body in enumerate(bodies_of("test", model)):
         mass = Mass.of(body, 1e-16)
@@ -137,7 +137,7 @@ def test_the_same_mechanism(seed):
         assert_same_mechanism(model, rbd.load_sdf(as_sdf(model, relative)))
 
 
-# Frames, by hand.
+# Frames in explicit examples.
 
 POSES = {
     "in the model": (LINK.format("tip", "1 2 3 0.1 0.2 0.3"), (1, 2, 3)),
@@ -192,7 +192,7 @@ def test_axes(version, axis, pose, expected):
 
 
 def test_an_anchor_beside_the_link():
-    """The link turns about the joint's origin, and keeps its own frame."""
+    """The link rotates about the joint's origin and keeps its own frame."""
     model = rbd.load_sdf(sdf(arm(tip="1 0 0 0 0 0", inside="<pose>-1 0 0 0 0 0</pose>")))
     assert model.body_names == ("base", "tip:hinge", "tip") and model.joint_names == ("stand", "hinge", "tip")
     tip = rbd.forward_kinematics(model, jnp.array([np.pi / 2]))[2]
@@ -201,7 +201,7 @@ def test_an_anchor_beside_the_link():
 
 
 def test_ends_that_are_frames():
-    """A joint between frames joins the links that these are attached to, where the frame is."""
+    """A joint between frames connects the links of these frames, at the frame's position."""
     frames = '<frame name="F" attached_to="tip"><pose>0 0 1 0 0 0</pose></frame><frame name="W" attached_to="base"/>'
     model = rbd.load_sdf(
         sdf(
@@ -217,7 +217,7 @@ def test_ends_that_are_frames():
 
 
 def test_masses():
-    """By default 1 kg and 1 kg m²; the pose of an inertial turns its moments."""
+    """Defaults are 1 kg and 1 kg m²; the pose of an inertial rotates its moments."""
     said = "<pose>0 1 0 0 0 1.5707963267948966</pose><mass>2</mass>"
     said += "<inertia><ixx>1</ixx><iyy>2</iyy><izz>2.5</izz></inertia>"
     model = rbd.load_sdf(
@@ -256,11 +256,11 @@ def test_joints_of_two_axes():
         assert isinstance(model.joint("hinge"), family)
         np.testing.assert_array_equal(model.damping, [0, 2])
         turned = rbd.forward_kinematics(model, jnp.array([0.3, 0.0]))[1].rotation
-        assert_close(turned[:, 2], Z, 1e-12)  # the first turns about z
+        assert_close(turned[:, 2], Z, 1e-12)  # the first axis is z
 
 
 def test_screws():
-    """In metres for a whole turn, and the older word in radians for a metre, the other way."""
+    """The pitch is in meters per revolution; the older element is in radians per meter, with the opposite sign."""
     for word, value in (("screw_thread_pitch", 0.5), ("thread_pitch", -2 * np.pi / 0.5)):
         model = rbd.load_sdf(sdf(arm(kind="screw", tip="0 0 0 0 0 0", inside=f"<{word}>{value}</{word}>")))
         tip = rbd.forward_kinematics(model, jnp.array([2 * np.pi]))[1]
@@ -298,7 +298,10 @@ def test_what_floats_and_what_is_static():
 
 
 def test_a_world():
-    """Names of several models have theirs in front; models stand where their poses say; joints between them are the world's."""
+    """Names of several models have the model's name as a prefix.
+
+    Poses place the models, and the world has the joints between them.
+    """
     first = f'<model name="a"><pose>0 0 5 0 0 0</pose>{BASE}</model>'
     hand = f'<model name="hand"><pose>1 0 0 0 0 0</pose>{BASE}</model>'
     second = f'<model name="b"><pose relative_to="a">0 1 0 0 0 0</pose>{BASE}{hand}</model>'

@@ -1,4 +1,4 @@
-"""What SDF links look like and touch with: geometries, frames, colours, what touches what, inertias of shapes, meshes."""
+"""Shapes of SDF links: geometries, frames, colors, contact pairs, inertias from shapes, and meshes."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,7 +59,7 @@ def test_geometries_and_kinds():
 
 
 def test_planes():
-    """As large as they are said to be where they are seen, without an end where they touch; across any normal."""
+    """A visual plane has its given size and a collision plane is infinite, for any normal."""
     for normal in ((0, 0, 1), (0, 0, -1), (1, 2, 3), (1, 0, -4), (1, 0, 0)):
         said = f"<plane><normal>{' '.join(map(str, normal))}</normal><size>4 6</size></plane>"
         seen, touched = load(model(link(shape(said) + shape(said, "collision", name="c")))).shapes
@@ -73,7 +73,7 @@ def test_planes():
 
 
 def test_frames():
-    """In the link by default, or in any frame of its model; names are those of their links."""
+    """Poses are relative to the link by default, or to any frame of its model; names have the link's name as a prefix."""
     ball = "<sphere/>"
     pose = '<pose relative_to="{}">1 0 0 0 0 0.5</pose>'
     both = shape(ball, more="<pose>1 2 3 0.1 0.2 0.3</pose>") + shape(
@@ -87,7 +87,7 @@ def test_frames():
         (6, 0, 0), (0, 0, 0.5)
     )
     assert_close(other.placement.matrix, expected.matrix, 1e-14)
-    # Where they are does not depend on where the joints are.
+    # Shape frames do not depend on joint frames.
     found = load(model(content, more="<pose>0 1 0 0 0 0</pose>"))
     assert_allclose(rbd.shape_frames(found, rbd.neutral(found)).position[1], [6, 1, 0], atol=1e-14)
 
@@ -118,7 +118,7 @@ def test_colours():
 
 
 def touching(content, **options):
-    """The pairs of bodies whose shapes may touch."""
+    """Returns the pairs of bodies whose shapes may touch."""
     found = load(content, **options)
     contacts = rbd.contacts(found, rbd.neutral(found))
     names = {one.name: one.body for one in found.shapes}
@@ -126,7 +126,7 @@ def touching(content, **options):
 
 
 def test_what_touches_what():
-    """A model's links touch each other if it says so; models touch each other."""
+    """Links of one model touch each other only with `self_collide`; different models touch each other."""
     two = "".join(
         link(shape("<sphere/>", "collision"), name, f"{x} 0 0 0 0 0") for name, x in (("a", 0), ("b", 5))
     )
@@ -185,7 +185,7 @@ def test_shapes_that_are_none_are_left_out(geometry):
 
 
 def test_inertias_of_shapes():
-    """Of the collisions: as dense as water, as the link or as they say, and with the mass that is said."""
+    """Inertias computed from collisions have the density of water, of the link or of the collision, and the given mass."""
     ball = shape("<sphere><radius>0.5</radius></sphere>", "collision", "<pose>0 0 1 0 0 0</pose>")
     box = shape("<box/>", "collision", "<density>2</density>", "t")
     auto = '<inertial auto="true">{}</inertial>'

@@ -1,4 +1,4 @@
-"""Motors of a URDF."""
+"""Transmissions of a URDF."""
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ def robot(*transmissions):
 
 
 def transmission(kind, joints, motors, name="t"):
-    """Joints and motors with their reductions, in the order of their roles."""
+    """Returns a transmission of joints and motors with their reductions, in the order of their roles."""
     inside = ""
     for tag, given in (("joint", joints), ("actuator", motors)):
         for place, (one, ratio) in reversed(list(enumerate(given.items(), 1))):
@@ -45,12 +45,12 @@ def _effort(model, u):
 
 
 def effort(model, u):
-    """What the motors do along the joints."""
+    """Returns the generalized force of the motors."""
     return np.asarray(_effort(model, np.asarray(u)))
 
 
 def test_simple():
-    """A motor's effort times its reduction, and no more than the joint's limit."""
+    """The torque is the motor's effort times the reduction, within the joint's limit."""
     model = rbd.load_urdf(robot(transmission("Simple", {"two": 1}, {"motor": -50})))
     assert model.nu == 1 and model.actuators[0].name == "motor" and model.unsupported == ()
     assert_close(model.actuators[0].control_range, [-0.6, 0.6], 1e-15)
@@ -59,7 +59,7 @@ def test_simple():
 
 
 def test_differential():
-    """Both joints by the sum and the difference of both motors: `τ1 = n1 (m1 u1 + m2 u2)`, `τ2 = n2 (m1 u1 - m2 u2)`."""
+    """Both joints depend on both motors: `τ1 = n1 (m1 u1 + m2 u2)`, `τ2 = n2 (m1 u1 - m2 u2)`."""
     model = rbd.load_urdf(robot(transmission("Differential", {"one": 2, "two": 3}, {"left": 5, "right": -4})))
     assert [one.name for one in model.actuators] == ["left", "right"]
     u = np.array([0.1, 0.2])
@@ -96,7 +96,7 @@ def test_a_motor_that_does_nothing():
 
 
 def test_written():
-    """Motors come back; what no transmission is, or has, is named."""
+    """Motors round-trip. Other actuators and properties cannot be written, and the error names them."""
     model = rbd.load_urdf(robot(transmission("Simple", {"two": 1}, {"motor": -50})))
     again = rbd.load_urdf(rbd.to_urdf(model, strict=True))
     assert jax.tree.structure(again.actuators) == jax.tree.structure(model.actuators)

@@ -1,4 +1,4 @@
-"""What URDF links look like and touch with: geometries, materials, names, and where meshes are found."""
+"""Shapes of URDF links: geometries, materials, names, and locations of meshes."""
 
 import shutil
 
@@ -56,7 +56,7 @@ def test_origins():
 
 
 def test_names():
-    """As they are, made distinct where two are the same, and made up beside those that are there."""
+    """Names are preserved, duplicates become distinct, and missing names are generated without conflicts."""
     ball = '<sphere radius="1"/>'
     text = "".join(shape(ball, name=name) for name in ("", "a", "a", "tip:visual_0"))
     model = rbd.load_urdf(robot(text))
@@ -64,7 +64,7 @@ def test_names():
 
 
 def test_a_root_called_world():
-    """Its shapes are the world's, or those of the body that stands for it."""
+    """Shapes of the root belong to the world, or to the body in its place."""
     ball = shape('<sphere radius="1"/>')
     text = robot("").replace("base", "world").replace('"world"/>', f'"world">{ball}</link>', 1)
     assert rbd.load_urdf(text).shapes[0].body == "world"
@@ -72,7 +72,7 @@ def test_a_root_called_world():
 
 
 def test_materials():
-    """Said in the visual, of the robot by name, of another visual by name, or not at all."""
+    """Colors come from the visual, from a material of the robot, from another visual's material, or are the default."""
     ball, named = '<sphere radius="1"/>', '<material name="red"/>'
     own = '<material name="blue"><color rgba="0 0 1 0.5"/></material>'
     known = '<material name="red"><color rgba="1 0 0 1"/></material>'
@@ -85,7 +85,7 @@ def test_materials():
 
 @pytest.fixture
 def package(tmp_path):
-    """A package `arm` with a robot in `urdf` and a mesh in `meshes`; its folder."""
+    """Creates a package `arm` with a robot in `urdf` and a mesh in `meshes`, and returns its directory."""
     folder = tmp_path / "share" / "arm"
     (folder / "urdf").mkdir(parents=True)
     (folder / "meshes").mkdir()
@@ -117,7 +117,7 @@ def test_where_meshes_are(case, package):
         source = package / "urdf" / "arm.urdf"
         source.write_text(text)
     (found,) = rbd.load_urdf(source if in_file else text, **options).shapes
-    assert_close(found.inertia(1.0).mass, 1.0, 1e-14)  # a sixth, six times as large
+    assert_close(found.inertia(1.0).mass, 1.0, 1e-14)  # a sixth, scaled by six
     assert_close(found.geometry.triangles()[0].max(axis=0), [1, 2, 3], 1e-15)
 
 
@@ -128,7 +128,7 @@ def test_packages_of_ros(package, monkeypatch):
 
 
 def test_meshes_are_read_when_asked_for(package):
-    """Once for all shapes that have them; a file that is not there, or is none, says so then and not before."""
+    """A mesh is read once for all its shapes; a missing file raises an error only on access."""
     pytest.importorskip("trimesh")
     mesh = '<mesh filename="package://arm/meshes/part.obj"/>'
     model = rbd.load_urdf(robot(2 * shape(mesh)), package_dirs=[package])
@@ -177,7 +177,7 @@ NONE = {
 
 @pytest.mark.parametrize("geometry", NONE)
 def test_shapes_that_are_none_are_left_out(geometry):
-    """And told, with the link; an error if strict."""
+    """The warning names the link; with `strict` it is an error."""
     text = robot(shape(geometry) + shape('<sphere radius="1"/>'))
     with pytest.warns(rbd.ModelWarning) as caught:
         model = rbd.load_urdf(text)
@@ -199,7 +199,7 @@ def test_frames_follow_their_bodies():
 
 
 def test_written_and_read_again(package):
-    """All that URDF says of a shape; what it has no words for is named."""
+    """Shapes round-trip. Properties that URDF does not have are named in the error."""
     placed = '<origin xyz="1 2 3" rpy="0.1 0.2 0.3"/>'
     blue = '<material name="blue"><color rgba="0 0 1 0.5"/></material>'
     mesh = '<mesh filename="package://arm/meshes/part.obj" scale="1 2 3"/>'

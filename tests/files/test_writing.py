@@ -1,4 +1,4 @@
-"""Models as URDF and MJCF: what comes back is the same mechanism, and what cannot be said is named."""
+"""Models written as URDF and MJCF and read again are the same mechanism; unsupported features are reported."""
 
 import re
 import warnings
@@ -46,7 +46,7 @@ INERT = LIMITED | {
 
 
 def robot(families, seed, format) -> rbd.Model:
-    """Turns and slides with all that acts along them, on a floating body in MJCF."""
+    """Returns revolute, prismatic and cylindrical joints with all joint terms, in MJCF on a floating body."""
     flat = {name: families[name] for name in ("revolute", "fixed", "prismatic", "cylindrical")}
     along = LIMITED | {"velocity_limit": lambda random: random.uniform(1, 9)} if format == "urdf" else INERT
     model = tree(flat, seed, free=format == "mjcf", **along)
@@ -56,7 +56,7 @@ def robot(families, seed, format) -> rbd.Model:
 @pytest.mark.slow
 @pytest.mark.parametrize("format", WRITERS)
 def test_joints_in_series(format):
-    """Of every family that the format can say: frames, mass matrix and bias; and what comes back is written as it is."""
+    """For joints of all families of a format, frames, mass matrix and bias agree, and a second round trip changes nothing."""
     write, read = WRITERS[format]
     names = (
         ("universal", "helical", "tilted", "composite")
@@ -96,7 +96,7 @@ def test_all_families(format, seed):
 
 
 def test_free_and_planar_joints_on_bodies_in_mjcf():
-    """The same places at the same numbers, and the same energy at the same velocities."""
+    """Equal coordinates give equal placements, and equal velocities equal energies."""
     random = np.random.default_rng(5)
     first = tree({"free": URDF["free"], "planar": URDF["tilted"]}, 5)
     second = rbd.load_mjcf(rbd.to_mjcf(first))
@@ -141,7 +141,7 @@ def follower() -> rbd.Model:
 
 
 def test_mimic_joints():
-    """URDF has them. MuJoCo has a coupling, which holds where the leader leads, and there the bodies are where they were."""
+    """URDF has mimic joints. MuJoCo has a coupling, which holds in the corresponding configurations with equal placements."""
     model = follower()
     with pytest.warns(rbd.ModelWarning, match="the neutral configuration of joints 'lead'"):
         content = rbd.to_urdf(model)
@@ -161,7 +161,10 @@ def test_mimic_joints():
 
 @pytest.mark.slow
 def test_bodies_without_mass():
-    """One between others keeps its frame, and moves nothing; a ball on one is welded to what is turned against it."""
+    """A massless body between others keeps its frame and has no effect.
+
+    A massless body on a ball joint is welded to the body that rotates.
+    """
     random = np.random.default_rng(7)
     builder = rbd.ModelBuilder(name="light")
     builder.add_body("light", "world", joints.Revolute((0, 0, 1)), placement(random))
@@ -185,7 +188,7 @@ def test_bodies_without_mass():
 
 
 def test_inertias_that_no_real_body_has():
-    """MuJoCo takes none. Those of what is welded are written as parts of the body that moves."""
+    """MuJoCo rejects physically inconsistent inertias. For welded bodies they are written as parts of the moving body."""
     random = np.random.default_rng(7)
     long = rbd.Inertia.from_mass_com(0.1, jnp.zeros(3), 1e-3 * jnp.diag(jnp.array([1.0, 1.0, 3.0])))
     builder = rbd.ModelBuilder(name="unreal")
@@ -200,7 +203,7 @@ def test_inertias_that_no_real_body_has():
 
 
 def test_limits_of_one_number():
-    """MuJoCo's are wider: by as little as can be."""
+    """Ranges of zero width are widened minimally for MuJoCo."""
     builder = rbd.ModelBuilder()
     for name, value in (("a", 0.0), ("b", 0.3)):
         ends = {"lower": value, "upper": value, "effort_limit": 0.0}
@@ -248,7 +251,7 @@ def test_nothing_at_all():
     assert rbd.load_mjcf(rbd.to_mjcf(model)).nb == 0
 
 
-# What is attached, and settings.
+# Attachments and settings.
 
 
 def equipped() -> rbd.Model:
@@ -334,7 +337,10 @@ SENSED = """<mujoco><option magnetic=".1 -.4 .3"/><worldbody><site name="ground"
 
 
 def test_sensors_come_back():
-    """Of every kind that is read: in MuJoCo they read the same. Frames of geoms and cameras are sites then."""
+    """Sensors of all types that are read have the same readings in MuJoCo.
+
+    Frames of geoms and cameras become sites.
+    """
     mujoco = pytest.importorskip("mujoco")
     model = rbd.load_mjcf(SENSED, strict=True)
     content = rbd.to_mjcf(model)
@@ -385,7 +391,9 @@ DRIVEN = """<mujoco><option density="2" viscosity=".3" wind="1 0 .2" timestep=".
 
 
 def test_what_drives_a_model_comes_back():
-    """Tendons, actuators of all kinds, the fluid and what holds bodies up, with every number; in MuJoCo they do the same."""
+    """Tendons, actuators of all kinds, the fluid and gravity compensation round-trip with all numbers, with the same
+    effect in MuJoCo.
+    """
     mujoco = pytest.importorskip("mujoco")
     model = rbd.load_mjcf(DRIVEN, strict=True)
     content = rbd.to_mjcf(model)
@@ -446,7 +454,7 @@ def test_shapes_come_back():
             "priority",
         )
         assert [getattr(other, field) for field in fields] == [getattr(shape, field) for field in fields]
-        if shape.name != "stone":  # which has another frame, at its centre
+        if shape.name != "stone":  # which has another frame, at its center
             assert jax.tree.structure(shape) == jax.tree.structure(other)
         for field in ("margin", "gap", "friction", "solref", "solimp"):
             np.testing.assert_array_equal(getattr(shape, field), getattr(other, field))
@@ -454,14 +462,14 @@ def test_shapes_come_back():
 
 
 def points(shape) -> np.ndarray:
-    """The vertices of what is drawn, in the frame of the body, sorted."""
+    """Returns the sorted vertices of a shape in the frame of the body."""
     vertices, _ = shape.geometry.triangles()
     moved = vertices @ np.asarray(shape.placement.rotation).T + np.asarray(shape.placement.position)
     return moved[np.lexsort(np.round(moved, 5).T)]
 
 
 def bare(*names) -> rbd.Model:
-    """A chain of hinges called like their bodies, with nothing else on it."""
+    """Returns a chain of hinges named after their bodies, without attachments."""
     builder = rbd.ModelBuilder()
     for name, parent in zip(names, ("world", *names)):
         at, inertia = (0.0, 0.0, -float(parent != "world")), rbd.Inertia.sphere(1.0, 0.1)
@@ -497,7 +505,7 @@ def test_shapes_of_ones_own(tmp_path):
 
 
 def test_shapes_in_urdf(tmp_path):
-    """As Pinocchio reads them: what is seen and what touches, where it is and of which size."""
+    """Pinocchio reads the same visual and collision shapes, with the same placements and sizes."""
     pin, trimesh = pytest.importorskip("pinocchio"), pytest.importorskip("trimesh")
     trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.stl")
     shapes, at = rbd.shapes, placement(np.random.default_rng(0))
@@ -544,7 +552,7 @@ def test_fluids_in_single_precision():
 
 @pytest.mark.slow
 def test_tendons_through_points_of_their_own():
-    """They become sites and geoms; families of actuators become what MuJoCo has of all."""
+    """Points become sites and geoms, and all actuator families become general MuJoCo actuators."""
     mujoco = pytest.importorskip("mujoco")
     model, drive = bare("upper", "lower"), rbd.actuators
     around = rbd.forces.Around("upper", (0, 0, -0.5), 0.1, "cylinder", side=("upper", (0.2, 0.0, -0.5)))
@@ -578,7 +586,7 @@ def test_tendons_through_points_of_their_own():
 
 
 def test_what_drives_a_model_and_is_lost():
-    """What refers to something that MJCF has not goes with it, or without it."""
+    """Attachments that refer to an unsupported element are omitted, or written without the reference."""
     drive, model = rbd.actuators, bare("upper", "lower")
     curves = [drive.MuscleCurves(1.0, (start, 1.0)) for start in (0.1, 0.2)]
     laws = {"gain": drive.MuscleGain(curves[0]), "bias": drive.MuscleBias(curves[1])}
@@ -636,7 +644,7 @@ def test_sensors_that_are_late():
 
 
 def test_sums_of_coordinates():
-    """A differential: MuJoCo's are tendons that keep their length."""
+    """A sum of coordinates, as of a differential, becomes a tendon of fixed length in MuJoCo."""
     builder = rbd.ModelBuilder()
     for name in "abc":
         builder.add_body(name, "world", joints.Revolute(), None, rbd.Inertia.sphere(1.0, 0.1), reference=0.2)
@@ -649,10 +657,10 @@ def test_sums_of_coordinates():
     )
     assert_same_model(
         again, rbd.load_mjcf(rbd.to_mjcf(again), equalities="hard")
-    )  # the tendon is there then, and no other is made
+    )  # the tendon already exists, and no other is created
 
 
-# What cannot be said.
+# Unsupported features.
 
 REFUSED = {
     "a ball in URDF": (
@@ -766,7 +774,7 @@ def test_numbers_come_back_to_the_bit():
 
 
 def test_rotations_near_quarter_turns():
-    """Angles and quaternions are exact everywhere, also where two axes of the angles fall together."""
+    """Angles and quaternions are accurate everywhere, also at gimbal lock."""
     random = np.random.default_rng(0)
     for pitch in (0, 1.3, np.pi / 2, np.pi / 2 - 1e-9, -np.pi / 2, -np.pi / 2 + 1e-5):
         roll, yaw = random.uniform(-np.pi, np.pi, 2)
@@ -776,7 +784,7 @@ def test_rotations_near_quarter_turns():
         np.testing.assert_allclose(
             rbd.lie.quaternion.to_matrix(jnp.asarray(quaternion(rotation))), rotation, atol=1e-15
         )
-    for axis in range(3):  # half turns, where w is nothing
+    for axis in range(3):  # half revolutions, where w is zero
         rotation = turn(axis, np.pi)
         np.testing.assert_allclose(
             rbd.lie.quaternion.to_matrix(jnp.asarray(quaternion(rotation))), rotation, atol=1e-15
@@ -792,11 +800,11 @@ def turn(axis, angle):
     return rotation
 
 
-# The oracles.
+# Comparisons with other programs.
 
 
 def test_pinocchio_reads_the_same():
-    """A mechanism with limits on one side, a mimic joint, a plane that is tilted and a screw."""
+    """A mechanism with one-sided limits, a mimic joint, a tilted plane and a screw."""
     pin = pytest.importorskip("pinocchio")
     families = {name: URDF[name] for name in ("prismatic", "tilted", "helical")}
     model = rbd.load_urdf(rbd.to_urdf(tree(families, 2)))
@@ -837,8 +845,10 @@ def test_mujoco_reads_the_same():
 
 
 def test_contact_that_a_file_switches_off_stays_off():
-    """A file that lets nothing touch gives a model without a law of contact, and so does that model's file; unless it has
-    been given a law."""
+    """A file without contact gives a model without a contact model, also after a round trip.
+
+    A model with an attached contact model writes a file with contact.
+    """
     pytest.importorskip("mujoco")
     ball = """<mujoco><option><flag contact="disable"/></option><worldbody><geom type="plane" size="1 1 1"/>
       <body name="ball" pos="0 0 1"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>"""

@@ -1,4 +1,4 @@
-"""A model on which every family of forces can act, one of each family, and finite differences."""
+"""A model for all force families, one force of each family, and a state in which they act."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +12,7 @@ ROD = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.05, -0.5))
 
 
 def mechanism(gravity=(0.3, -0.2, -9.81)):
-    """A floating body with an arm and a part welded to it, another that floats, and what stands in the world."""
+    """Returns a floating body with an arm and a welded part, a second floating body, and a mechanism on the ground."""
     joints, at = rbd.joints, rbd.Transform.from_xyz_rpy
     builder = rbd.ModelBuilder(gravity, "mechanism")
     builder.add_body("trunk", "world", joints.Free(), inertia=BOX)
@@ -47,7 +47,7 @@ FRAMES = rbd.Transform(
     jnp.asarray(points(4, 2)),
 )
 
-#: One of each family, all of them at work in the states below.
+#: One force of each family, all active in the states below.
 ALL = {
     "viscous damping": forces.ViscousDamping("forearm", (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
     "box drag": forces.BoxDrag(("tool", "stone"), FRAMES, points(2, 2) + 1, 1.2, 0.3, (0.3, -0.2, 0.5)),
@@ -76,7 +76,7 @@ ON_BODIES = {name: force for name, force in ALL.items() if isinstance(force, for
 
 
 def state(model, seed=0):
-    """Near its zero, so that limits and springs engage; quaternions need not be of unit length."""
+    """Returns a state near zero, so that limits and springs are active; quaternions are not normalized."""
     rng = np.random.default_rng(seed)
     q = np.asarray(rbd.neutral(model)) + rng.uniform(-0.5, 0.5, model.nq)
     return jnp.asarray(q), jnp.asarray(rng.normal(size=model.nv))

@@ -1,4 +1,4 @@
-"""A model with actuators of every kind on everything that they can be on, in MuJoCo's words."""
+"""An MJCF model with actuators of every kind on every kind of transmission."""
 
 BODIES = """
 <mujoco><option gravity="0 0 -9"/><worldbody><site name="anchor" pos="1 1 1"/>

@@ -1,4 +1,4 @@
-"""Actuators: MuJoCo's lengths, moments, forces and rates of activation; derivatives, edits, and what a simulation is told."""
+"""Actuators: lengths, moments, forces and activation rates against MuJoCo; derivatives, edits, and controls of rollouts."""
 
 import warnings
 from dataclasses import replace
@@ -31,7 +31,7 @@ def drive_of(model, u=None, activations=None):
 
 @jax.jit
 def asked(model, state, u):
-    """All that actuators are and do in a state."""
+    """Returns all actuator quantities in a state."""
     q, v = state.q, state.v
     motion, drive = rbd.dynamics.Motion(model, q, v), drive_of(model, u, state.own)
     return {
@@ -58,7 +58,7 @@ def a_state(theirs, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_as_mujoco(both, seed):
-    """To 1e-12: everything that an actuator can be on, with every law and every dynamics."""
+    """All transmissions, force laws and activation dynamics agree with MuJoCo to 1e-12."""
     model, theirs, to = both
     data = a_state(theirs, seed)
     state, told = to.state(data), to.controls(data.ctrl)
@@ -83,7 +83,9 @@ def test_as_mujoco(both, seed):
 
 @pytest.mark.slow
 def test_derivatives(both):
-    """Of forces, of what they do and of rates, by everything, against differences; finite where ranges cut off."""
+    """Derivatives of forces, generalized forces and rates by all inputs agree with differences; they are finite at
+    range limits.
+    """
     model, theirs, to = both
     data = a_state(theirs, 2)
     state, u = to.state(data), jnp.asarray(data.ctrl)
@@ -103,7 +105,7 @@ def test_derivatives(both):
     (_, slopes), (ahead, _), (behind, _) = (at(state, u, share) for share in (0.0, h, -h))
     for name in ("length", "velocity", "moment", "force", "act_dot", "qfrc_actuator"):
         assert_close(slopes[name], (ahead[name] - behind[name]) / (2 * h), 1e-7, name)
-    # At rest, straight, at the ends of all ranges and at the activations' ends. What is not finite in one direction is not here.
+    # Derivatives are finite at rest, in the straight configuration, and at the ends of all ranges.
     still = rbd.State(rbd.neutral(model), jnp.zeros(model.nv), jnp.array([0.0, 2.0, 1.0, 0.0, 1.0, 0.0]))
     for told in (jnp.ones(model.nu), jnp.zeros(model.nu)):
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(at(still, told, 0.0)))
@@ -138,7 +140,7 @@ def test_servos_of_rotations_take_the_shorter_way():
 
 
 def test_resistance_is_the_slope_along_each_joint(both):
-    """Damping and stiffness of what acts at joints with one degree of freedom, by differentiation."""
+    """Damping and stiffness at joints with one degree of freedom agree with differentiation."""
     model, theirs, _ = both
     names = ("servo", "lagging", "actuator_7", "actuator_9", "actuator_10")
     some = tuple(model.named("actuator", name) for name in names)
@@ -162,15 +164,15 @@ def test_resistance_is_the_slope_along_each_joint(both):
     (damping, stiffness), by_v, by_q, far, limited = jax.tree.map(np.asarray, ask(q, v, u, state))
     np.testing.assert_allclose(damping, np.maximum(np.diag(by_v), 0), atol=1e-12)
     np.testing.assert_allclose(stiffness, -np.diag(by_q), atol=1e-12)
-    assert (damping > 0).sum() == 2 and (stiffness > 0).sum() == 2  # one pushes the faster it goes
-    # Beyond its force range a servo resists nothing, nor do all at a joint beyond its effort limit.
+    assert (damping > 0).sum() == 2 and (stiffness > 0).sum() == 2  # one has negative damping
+    # A servo beyond its force range has no resistance, nor do actuators at a joint beyond its effort limit.
     assert far[1][model.v_slice("slide")] < stiffness[model.v_slice("slide")]
     assert not np.any(limited[0])
 
 
 @pytest.mark.slow
 def test_edits(both):
-    """What is on a joint or tendon goes with it; names and bodies change; in another model all do the same."""
+    """Edits of a model also edit its actuators: they are renamed, removed with locked joints, concatenated and cast."""
     model, theirs, to = both
     data = a_state(theirs, 0)
     q, v, u = to.state(data).q, to.state(data).v, jnp.asarray(data.ctrl)
@@ -195,7 +197,7 @@ ONE = """<mujoco><worldbody><body><joint name="j" axis="0 1 0" range="-1 1"/><ge
 <actuator>{}</actuator></mujoco>"""
 AT = actuators
 
-#: MuJoCo's shortcuts and ours.
+#: MuJoCo's actuator shortcuts and ours.
 SHORTCUTS = {
     '<motor joint="j" gear="3" ctrlrange="-1 1"/>': AT.Motor("a", "j", gear=3.0, control_range=(-1, 1)),
     '<position joint="j" kp="20" kv="2" forcerange="-9 9"/>': AT.Position(
@@ -218,7 +220,7 @@ SHORTCUTS = {
 
 @pytest.mark.parametrize("xml", SHORTCUTS)
 def test_shortcuts(xml):
-    """The same force and the same rate of activation as what MuJoCo makes of its own."""
+    """Force and activation rate agree with those of MuJoCo's shortcut."""
     loaded = rbd.load_mjcf(ONE.format(xml))
     bare = replace(loaded, attached=())
     made = rbd.attach(bare, SHORTCUTS[xml])
@@ -236,7 +238,7 @@ def test_shortcuts(xml):
         assert np.abs(theirs[0]).sum() > 0
 
 
-# In simulations.
+# Simulations.
 
 
 def arm():
@@ -253,7 +255,7 @@ U = jnp.asarray(np.array([0.4, -0.5, 0.3]))
 
 @pytest.mark.slow
 def test_what_a_rollout_is_told():
-    """A table, a policy and one step after the other are the same; nothing told is zero; generalized forces act beside."""
+    """A table of controls, a policy and repeated steps agree; controls are zero by default; generalized forces are added."""
     model, table = arm(), jnp.tile(U, (5, 1))
     path = rbd.rollout(model, START, rbd.Controls(table), dt=0.01)
     asked = rbd.rollout(model, START, lambda t, state: rbd.Controls(U), dt=0.01, steps=5)
@@ -270,7 +272,7 @@ def test_what_a_rollout_is_told():
     assert not np.allclose(
         none.final.q, rbd.rollout(rbd.load("double_pendulum"), START, dt=0.01, steps=5).final.q
     )
-    # A motor is a torque times its gear.
+    # A motor exerts a torque times its gear.
     tau = jnp.tile(jnp.array([0.0, 1.5]), (5, 1))
     beside = rbd.rollout(model, START, rbd.Controls(table.at[:, 2].set(0.0), tau), dt=0.01)
     assert_close(beside.q, path.q, 1e-13)
@@ -286,7 +288,7 @@ def test_what_a_rollout_is_told():
     "plain", [pytest.param(True, id="analytic"), pytest.param(False, id="with activations")]
 )
 def test_linearized(plain):
-    """A and B of a step by u, or by u and tau, against differences."""
+    """A and B of a step by u, or by u and tau, agree with differences."""
     model = arm()
     if plain:
         model = replace(
@@ -315,7 +317,7 @@ def test_linearized(plain):
 
 
 def test_servos_are_implicit():
-    """A velocity servo, stiffer than any explicit step could bear, takes the step that MuJoCo's `implicitfast` takes."""
+    """A velocity servo, too stiff for an explicit step, takes the same step as with MuJoCo's `implicitfast`."""
     xml = ONE.format('<velocity joint="j" kv="500"/>').replace(
         "<worldbody>", '<option integrator="implicitfast" timestep=".01"/><worldbody>'
     )
@@ -350,7 +352,7 @@ def test_keyframes_and_what_the_file_says_of_time():
 
 
 def test_a_reduced_model_is_driven():
-    """Through its tree: a motor on a joint that moves with the variable."""
+    """A motor acts on a joint of the tree that moves with the reduced variable."""
     model = rbd.attach(
         rbd.load("double_pendulum"), AT.Motor("motor", "elbow"), AT.Velocity("brake", "shoulder", 3.0)
     )
@@ -416,7 +418,9 @@ def test_refused(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [-1.0, 1.0])
 def test_at_the_end_of_a_range_the_derivative_is_that_from_inside(end):
-    """So that controls at a bound that is the range answer to a change, and a solver sees that they do."""
+    """At the end of a control range the derivative is that from inside, so that solvers see the effect of controls at
+    bounds.
+    """
     motor = AT.Motor("motor", "shoulder", gear=3.0, control_range=(-1, 1))
     model, state = rbd.attach(rbd.load("double_pendulum"), motor), rbd.State(jnp.ones(2), jnp.zeros(2))
 

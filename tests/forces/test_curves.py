@@ -1,4 +1,4 @@
-"""The muscle's curves against the conditions and coefficients that Sueda's notes print (eqs. 1.41 to 1.46)."""
+"""Muscle curves against the conditions and coefficients in Sueda's notes (eqs. 1.41 to 1.46)."""
 
 import jax
 import numpy as np
@@ -26,7 +26,10 @@ CURVES = [(PASSIVE_LENGTH, PASSIVE), (ACTIVE_LENGTH, ACTIVE), (FORCE_VELOCITY, V
 
 
 def value_slope_bend(curve, piece, x):
-    """Of one of its cubics, wherever x is, 0 the first: exact, from its coefficients."""
+    """Returns value, first and second derivative of one of the cubics, from its coefficients.
+
+    Piece 0 is the first cubic; x may be outside its interval.
+    """
     row, t = curve.coefficients[piece + 1], x - curve.origins[piece + 1]
     polynomial = np.polynomial.Polynomial(row)
     return polynomial(t), polynomial.deriv()(t), polynomial.deriv(2)(t)
@@ -34,7 +37,7 @@ def value_slope_bend(curve, piece, x):
 
 @pytest.mark.parametrize("curve, printed", CURVES)
 def test_printed_coefficients(curve, printed):
-    """In powers of x; they are printed to 15 digits of numbers up to 453, from data of as many."""
+    """The printed coefficients in powers of x, with 15 digits of numbers up to 453."""
     for piece, row in enumerate(printed):
         shifted = np.polynomial.Polynomial(curve.coefficients[piece + 1])
         powers = shifted(np.polynomial.Polynomial([-curve.origins[piece + 1], 1.0])).coef[::-1]
@@ -77,7 +80,7 @@ def test_printed_conditions():
 
 @pytest.mark.parametrize("curve, printed", CURVES)
 def test_value_and_slope_are_continuous(curve, printed):
-    """At the knots the cubics meet, and the straight ends meet them."""
+    """At the knots the cubics and the linear ends have equal values and slopes."""
     for piece, knot in enumerate(curve.knots, start=-1):
         left, right = value_slope_bend(curve, piece, knot), value_slope_bend(curve, piece + 1, knot)
         np.testing.assert_allclose(left[:2], right[:2], atol=1e-13)
@@ -85,7 +88,7 @@ def test_value_and_slope_are_continuous(curve, printed):
 
 @pytest.mark.parametrize("curve, printed", CURVES)
 def test_evaluation(curve, printed):
-    """The function is its pieces, between knots and beyond them, and the slope of its integral."""
+    """The function equals its pieces, between the knots and beyond them, and the derivative of its integral."""
     inside = np.linspace(curve.knots[0], curve.knots[-1], 50)
     x = np.concatenate([inside, [curve.knots[0] - 0.5, curve.knots[-1] + 0.5]])
     piece = np.clip(np.searchsorted(curve.knots, x) - 1, -1, len(printed))
@@ -112,7 +115,7 @@ def test_muscle_pulls_hardest_at_its_optimal_length():
     most, slope = tension(0.7, 0.0)
     np.testing.assert_allclose(most, 100.0, rtol=1e-12)
     np.testing.assert_allclose(slope, 0.0, atol=1e-9)
-    # Shortening at v_max = 10 x 0.5 m/s it pulls no more; beyond all knots only the passive fibres pull.
+    # Shortening at v_max = 10 x 0.5 m/s it has zero tension; beyond all knots only the passive fibers pull.
     np.testing.assert_allclose(tension(0.6, -5.0)[0], 0.0, atol=1e-12)
     passive = 100 * (1 + 0.3 * 2.85714285714286)
     np.testing.assert_allclose(tension(0.2 + 0.5 * 2.0, 0.0)[0], passive, rtol=1e-12)

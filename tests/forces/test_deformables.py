@@ -1,4 +1,4 @@
-"""Masses and springs, free and attached to rigid bodies: the equations of Sueda §2.7, and what follows from them."""
+"""Masses and springs, free and attached to rigid bodies: the equations of Sueda §2.7 and their consequences."""
 
 import functools
 from typing import Any
@@ -20,7 +20,7 @@ GRAVITY = np.array([0.3, -0.2, -9.81])
 
 
 def arm(name="arm"):
-    """A ball joint, a hinge, and a plate welded to the second link."""
+    """Returns a builder with a ball joint, a hinge, and a plate welded to the second link."""
     builder = rbd.ModelBuilder(GRAVITY, name)
     builder.add_body("upper", "world", rbd.joints.Spherical(), at((0.1, 0.2, 0.3)), BOX)
     builder.add_body("lower", "upper", rbd.joints.Revolute((1.0, 0.2, 0.0)), at((0.0, 0.1, -1.0)), ROD)
@@ -28,7 +28,7 @@ def arm(name="arm"):
     return builder
 
 
-#: A net of three by three nodes with its diagonals, of which some are held.
+#: A net of three by three nodes with diagonals, some of them attached.
 GRID = np.stack(np.meshgrid(np.arange(3), np.arange(3), indexing="ij"), axis=-1).reshape(-1, 2)
 EDGES = [(i, j) for i in range(9) for j in range(i + 1, 9) if np.abs(GRID[i] - GRID[j]).max() == 1]
 HELD = {0: "upper", 2: "plate", 5: "plate", 6: "world"}
@@ -37,12 +37,12 @@ RNG = np.random.default_rng(0)
 PLACES = 0.3 * np.column_stack([GRID, np.zeros(9)]) + RNG.uniform(-0.05, 0.05, (9, 3))
 MASSES = RNG.uniform(0.1, 0.3, 9)
 STIFFNESS, DAMPING = RNG.uniform(20.0, 40.0, len(EDGES)), RNG.uniform(0.5, 1.0, len(EDGES))
-#: How the arm stands while the net is put on.
+#: The arm's configuration when the net is attached.
 POSE = jnp.asarray(np.array([0.9, 0.1, -0.2, 0.3, 0.4]))
 
 
 def net(damping: Any = DAMPING):
-    """The arm with the net, and the springs."""
+    """Returns the arm with the net, and the springs."""
     builder = arm()
     springs = forces.add_deformable(
         builder, "net", PLACES, EDGES, masses=MASSES, spring_constants=STIFFNESS, damping_constants=damping,
@@ -53,13 +53,13 @@ def net(damping: Any = DAMPING):
 
 @functools.cache
 def bare():
-    """The arm alone."""
+    """Returns the arm alone."""
     return arm().build()
 
 
 @functools.cache
 def both():
-    """What `net` makes, made at its first use: also by a function that is being traced."""
+    """Returns the cached result of `net`. It may be created inside a traced function."""
     with jax.ensure_compile_time_eval():
         return net()
 
@@ -73,7 +73,7 @@ def net_springs():
 
 
 def state(seed=1):
-    """The arm somewhere else, the nodes near their places."""
+    """Returns a state with the arm in another configuration and the nodes near their rest positions."""
     rng = np.random.default_rng(seed)
     nodes = rng.uniform(-0.1, 0.1, 3 * len(FREE))
     q = np.concatenate([np.asarray(POSE) + rng.uniform(-0.3, 0.3, bare().nq), nodes])
@@ -85,7 +85,7 @@ def skew(x):
 
 
 def by_definition(q, v):
-    """Attached Jacobians with their rates (2.87, 2.88), and the acceleration of (2.92), put together by hand."""
+    """Assembles attached Jacobians with their rates (2.87, 2.88), and the acceleration of (2.92), by their definitions."""
     q0, v0, nr = q[: bare().nq], v[: bare().nv], bare().nv
 
     @jax.jit
@@ -175,7 +175,7 @@ def found():
 
 @pytest.mark.slow
 def test_the_equation_of_motion(found):
-    """`Jᵀ M J q̈ = Jᵀ (f - M J̇ q̇)` with the nodes' own masses (2.92) is that of bodies to which masses were added."""
+    """`Jᵀ M J q̈ = Jᵀ (f - M J̇ q̇)` with separate node masses (2.92) equals the dynamics of bodies with added masses."""
     positions, tau, M, acceleration, *_ = by_definition(*state())
     assert_close(found[0], tau, 1e-12)
     assert_close(found[1], M, 1e-12)
@@ -186,7 +186,7 @@ def test_the_equation_of_motion(found):
 
 @pytest.mark.slow
 def test_attached_nodes_move_with_their_bodies(found):
-    """`J_am` and `J̇_am q̇`: by (2.87) and (2.88), by the library, and the rate by autodiff along the motion."""
+    """`J_am` and `J̇_am q̇` by (2.87) and (2.88), by the library, and the rate by automatic differentiation, agree."""
     *_, jacobians, products = by_definition(*state())
     for node, column, rate in zip([0, 2, 5], found[4], found[5], strict=True):
         assert_close(column, jacobians[node], 1e-13)
@@ -194,7 +194,7 @@ def test_attached_nodes_move_with_their_bodies(found):
 
 
 def test_attached_masses_are_the_bodies():
-    """Seen by its inertia, a body with attached nodes is the sum."""
+    """The inertia of a body with attached nodes is the sum."""
 
     @jax.jit
     def make():
@@ -216,14 +216,14 @@ def test_attached_masses_are_the_bodies():
 
 @pytest.mark.slow
 def test_one_network_is_many_springs():
-    """Forces, energies and both matrices are those of spring-dampers one by one; all springs rest where they were put."""
+    """Forces, energies and both matrices equal those of separate spring-dampers; initially all springs are at rest length."""
     q, v = state()
     some = [
         0,
         6,
         8,
         10,
-    ]  # of a free node and either body, of two nodes on one body, of a free node and the world
+    ]  # Edges between a free node and either body, two nodes on one body, and a free node and the world.
     ends = [(net_springs().bodies[i], net_springs().bodies[j]) for i, j in np.array(EDGES)[some]]
     few = forces.SpringNetwork(
         net_springs().bodies, net_springs().points, np.array(EDGES)[some], 0.2, 30.0, STIFFNESS[some]
@@ -260,9 +260,9 @@ def test_one_network_is_many_springs():
 
 @pytest.mark.slow
 def test_the_tree_preconditions_implicit_steps():
-    """Algorithm 10, with what springs at rest do to each body by itself, is near the inverse of the matrix of (2.79).
+    """Algorithm 10 with the diagonal blocks of springs at rest is close to the inverse of the matrix of (2.79).
 
-    It is the inverse where every spring leads from a body to the world.
+    It is the inverse if every spring connects a body to the world.
     """
     q, v, h = jnp.concatenate([POSE, jnp.zeros(3 * len(FREE))]), jnp.zeros(netted().nv), 0.1
     points = np.random.default_rng(3).uniform(-0.5, 0.5, (4, 3))
@@ -298,7 +298,7 @@ def test_the_tree_preconditions_implicit_steps():
 
 @pytest.mark.slow
 def test_energy_is_kept():
-    """Of a net without dampers on an arm that falls, by a scheme of fourth order; it goes to and fro."""
+    """A net without dampers on a falling arm exchanges energy, and a scheme of fourth order conserves the total."""
     model, springs = net(0.0)
     q, v = state()
 
@@ -327,7 +327,7 @@ def test_energy_is_kept():
 
 
 def rope(count, mass=0.1, constant=1e3, damping=0.0, length=1.0):
-    """A rope that hangs from the world, with its springs at rest, and the lengths of its edges in equilibrium."""
+    """Returns a hanging rope with springs at rest length, and its springs."""
     builder = rbd.ModelBuilder(name="rope")
     places = np.zeros((count + 1, 3))
     places[:, 2] = -length / count * np.arange(count + 1)
@@ -339,7 +339,7 @@ def rope(count, mass=0.1, constant=1e3, damping=0.0, length=1.0):
 
 
 def test_a_rope_hangs_by_its_weight():
-    """In equilibrium every edge carries what is below it: `k (l - L) = g Σ m`."""
+    """In equilibrium every edge carries the weight below it: `k (l - L) = g Σ m`."""
     count, mass, constant = 30, 0.1, 1e3
     model, springs = jax.jit(lambda: rope(count, mass, constant))()
     weights = 9.81 * mass * np.arange(count, 0, -1)
@@ -358,7 +358,7 @@ def test_a_rope_hangs_by_its_weight():
 
 
 def primitives(jaxpr):
-    """The number of operations in a program, those of its loops counted once."""
+    """Returns the number of operations in a program, with those of loops counted once."""
     inner = [x for equation in jaxpr.eqns for x in jax.tree.leaves(equation.params, is_leaf=_is_program)]
     return len(jaxpr.eqns) + sum(primitives(getattr(x, "jaxpr", x)) for x in inner if _is_program(x))
 
@@ -406,7 +406,7 @@ def test_stiff_springs_want_an_implicit_scheme():
 )
 @pytest.mark.slow
 def test_gradient_by_stiffness(scheme):
-    """Through a rollout, by every spring, against differences."""
+    """The gradient through a rollout by every spring constant agrees with differences."""
     model, springs = rope(3, damping=0.5, constant=300.0)
     q = jnp.zeros(model.nq)
     v = jnp.zeros((3, 3)).at[-1].set(jnp.array([1.0, 0.2, 0.5])).reshape(-1)

@@ -1,4 +1,4 @@
-"""What is particular to a family: zero length, slack, stops, fields; and what is refused."""
+"""Properties of single force families: zero length, slack, joint limits, fields; and rejected arguments."""
 
 import functools
 
@@ -20,7 +20,7 @@ TWO = (("a", "b"), np.zeros((2, 3)))
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_zero_length_is_finite(dtype):
-    """Force, first and second derivatives, forward and reverse, where the points meet and just beside it."""
+    """Force, first and second derivatives in both modes are finite where the points coincide, and close to it."""
     families = [
         forces.PointToPoint(*TWO, 30.0),
         forces.SpringDamper(*TWO, 0.5, 30.0, 2.0),
@@ -48,7 +48,7 @@ def test_zero_length_is_finite(dtype):
     values, first, second = ask(apart)
     for leaf in jax.tree.leaves((values, first, second)):
         assert np.isfinite(leaf).all()
-    # A spring of no rest length is smooth there; the others have no direction to push in.
+    # A spring of zero rest length is smooth there; the others have no direction, and zero force.
     assert all(not np.any(value[0]) for value in values)
     np.testing.assert_allclose(first[0][0][0][0, :, 0, 1], 30 * np.eye(3))
 
@@ -68,7 +68,7 @@ def test_cable_goes_slack_and_never_pushes():
 
 
 def test_one_sided_spring_is_smooth():
-    """`work` is twice integrated `engagement`, and that and its slope are continuous."""
+    """`work` is the double integral of `engagement`, which is continuous with its slope."""
     x = np.linspace(-0.05, 0.25, 301)
     assert (x == 0.0).any() or np.abs(x).min() < 1e-12
 
@@ -85,7 +85,7 @@ def test_one_sided_spring_is_smooth():
 
 
 def test_joint_limits_push_back_inside():
-    """Beyond the smooth zone `k (x - transition/2)`, one joint at a time; of the model's other joints nothing."""
+    """Beyond the smooth zone the force is `k (x - transition/2)`, per joint; other joints have zero force."""
     builder = rbd.ModelBuilder(name="stops")
     builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=ROD, lower=-1.0, upper=2.0)
     builder.add_body("hinge", "slide", rbd.joints.Revolute(), inertia=ROD, lower=-0.5)
@@ -110,7 +110,7 @@ def test_joint_limits_push_back_inside():
 
 
 def test_joint_limits_of_coordinates_that_are_not_velocities():
-    """A planar joint's velocity is in the body's axes: the stop in x pushes along both when the body is turned."""
+    """A planar joint's velocity is in body axes: the limit in x acts along both axes if the body is rotated."""
     builder = rbd.ModelBuilder(name="plane")
     limits = {"lower": [-9.0, -9.0, -9.0], "upper": [9.0, 0.5, 9.0]}
     builder.add_body("puck", joint=rbd.joints.Planar(), inertia=BOX, **limits)
@@ -123,7 +123,7 @@ def test_joint_limits_of_coordinates_that_are_not_velocities():
 
 
 def tilting(gravity):
-    """A ball joint with a part welded to it."""
+    """Returns a ball joint with a welded part."""
     builder = rbd.ModelBuilder(gravity, "tilting")
     builder.add_body("arm", joint=rbd.joints.Spherical(), inertia=ROD)
     builder.add_body("tool", "arm", placement=(0.0, 0.1, -1.0), inertia=BOX)
@@ -151,7 +151,7 @@ def test_uniform_field_is_the_gravity_of_the_model():
 
 
 def test_central_field():
-    """`μ m/r²` towards the centre, and the gravity-gradient moment `3 μ/r³ n × I n` about the centre of mass."""
+    """The force is `μ m/r²` towards the center, and the gravity-gradient moment `3 μ/r³ n × I n` about the center of mass."""
     builder = rbd.ModelBuilder((0.0, 0.0, 0.0), "satellite")
     inertia = rbd.Inertia.from_mass_com(2.0, (0.1, 0.2, -0.1), np.diag([1.0, 2.0, 2.5]))
     builder.add_body("satellite", joint=rbd.joints.Free(), inertia=inertia)
@@ -167,7 +167,7 @@ def test_central_field():
     moment = wrenches[0, :3] - np.cross(center, wrenches[0, 3:])
     I = R @ np.diag([1.0, 2.0, 2.5]) @ R.T
     np.testing.assert_allclose(moment, 15.0 / r**3 * np.cross(n, I @ n), rtol=1e-6)
-    # What the shape adds to the force is of the order (size/r)² of it.
+    # The shape's relative contribution to the force is of the order (size/r)².
     np.testing.assert_allclose(wrenches[0, 3:], -5.0 * 2.0 / r**2 * n, atol=10 * 5.0 / r**4)
     assert not np.any(wrenches[1])
 

@@ -1,4 +1,4 @@
-"""Drag of a fluid is MuJoCo's `qfrc_fluid`, by both of its models; and what holds of it without MuJoCo."""
+"""Both fluid models against MuJoCo's `qfrc_fluid`, and properties without MuJoCo."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ def test_as_mujoco(fluid, viscosity):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [forces.BoxDrag, forces.EllipsoidDrag])
 def test_in_its_own_wind_a_body_feels_nothing(family):
-    """Force and first derivatives are finite at rest in the fluid, and only they are zero there that are of a square."""
+    """At rest in the fluid, the force is zero and derivatives are finite: linear drag remains, quadratic drag vanishes."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
     builder.add_body("ball", joint=rbd.joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     model, wind = builder.build(), np.array([0.3, -0.2, 0.5])

@@ -1,7 +1,7 @@
-"""What is true of every family: derivatives, energy, power, action and reaction.
+"""Properties of all force families: derivatives, energy, power, action and reaction.
 
-Compiling costs more than all else here, so one function of parameters and state serves all differences, and what the
-library differentiates is asked of two forces on a small model, and of all in the slow run.
+Compilation dominates the run time. One compiled function of parameters and state therefore serves all differences.
+Derivatives of the library are tested for two forces on a small model, and for all forces in the slow run.
 """
 
 import jax
@@ -24,7 +24,7 @@ STEP = 1e-5
 
 @pytest.fixture(scope="module")
 def rows():
-    """tau and the energy of each force, for rows of parameters, steps of q, and v."""
+    """Returns a function with tau and energy of each force, for rows of parameters, steps of q, and v."""
     q, _ = state(MODEL)
 
     @jax.jit
@@ -41,7 +41,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def slopes(rows):
-    """The same by central differences: their change with parameters, q and v, at v and with q at rest."""
+    """Returns values and central differences by parameters, q and v, at v and at zero velocity."""
     nv, size = MODEL.nv, FLAT.size
     steps = STEP * np.eye(size + 2 * nv)
     steps, flat = np.concatenate([np.zeros((1, size + 2 * nv)), steps, -steps]), np.asarray(FLAT)
@@ -66,7 +66,7 @@ def slopes(rows):
     ids=["some", "all"],
 )
 def chosen(request):
-    """Names of forces: what differentiates whole models takes long to compile."""
+    """Names of forces. Derivatives of complete models take long to compile."""
     return request.param
 
 
@@ -92,12 +92,12 @@ def test_every_family_acts_in_this_state(slopes):
         assert np.abs(tau).max() > 1e-2, name
 
 
-#: What has its energy from elsewhere: a muscle, and drag in a wind.
+#: Forces with an energy source: a muscle, and drag in a wind.
 DRIVEN = ("muscle", "box drag", "ellipsoid drag")
 
 
 def test_conservative_forces_are_the_slope_of_their_energy(slopes):
-    """All are, at rest, but the muscle, which is active, and drag in a wind."""
+    """At rest all forces are conservative, except for the active muscle and for drag in a wind."""
     for name, ((tau, *_), (_, _, by_q, by_v)) in slopes[1].items():
         if name not in DRIVEN:
             assert_close(tau, -by_q, 1e-7, name)
@@ -122,7 +122,7 @@ def test_power_and_dissipation_account_for_the_energy(slopes, together, chosen):
 
 
 def test_dampers_take_energy_out(slopes):
-    """Of each force by itself: the rate of its energy by differences."""
+    """The energy rate of each force separately, by differences."""
     _, v = state(MODEL)
     for name, ((tau, *_), (_, _, by_q, _)) in slopes[0].items():
         lost = -(tau + by_q) @ v
@@ -150,7 +150,7 @@ def test_gradients_by_parameters(slopes, chosen):
 
 
 def test_what_follows_from_a_force():
-    """The same laws, of a spring and a gear on a hinge that slides."""
+    """The same properties for a spring and a gear on a hinge on a slider."""
     builder = rbd.ModelBuilder(name="sliding hinge")
     builder.add_body("slide", joint=rbd.joints.Prismatic((0.0, 0.6, 0.8)), inertia=ROD)
     builder.add_body("hinge", "slide", rbd.joints.Revolute((1.0, 0.2, 0.0)), inertia=ROD)
@@ -179,13 +179,13 @@ def test_what_follows_from_a_force():
     assert_close(power + stored + dissipation, 0.0, 1e-7)
 
 
-#: Pairs of points that pull at each other.
+#: Forces between pairs of points.
 PULLING = ("point to point", "spring", "muscle")
 
 
 @pytest.fixture(scope="module")
 def wrenches():
-    """On every body, of every force on bodies, in the world's frame."""
+    """Returns the wrenches of all forces on bodies, for every body in the world's frame."""
 
     @jax.jit
     def ask(q, v):
@@ -200,7 +200,7 @@ def wrenches():
 
 
 def test_generalized_force_is_that_of_the_wrenches(slopes, wrenches):
-    """Sueda eqs. 1.12 and 1.13 carry the forces of points to bodies."""
+    """Sueda eqs. 1.12 and 1.13 map forces at points to bodies."""
     q, v = state(MODEL)
     through = jax.jit(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))
     for name, tau in zip(wrenches, np.asarray(through(np.stack(list(wrenches.values()))))):
@@ -215,9 +215,9 @@ def test_action_is_reaction(wrenches):
 
 @pytest.mark.slow
 def test_body_matrices_are_the_changes_of_the_wrenches():
-    """Steps `E exp(δ)` of the frames and steps of the twists, by differences. The others have formulas to compare with.
+    """Matrices agree with differences by steps `E exp(δ)` of the frames and steps of the twists.
 
-    Sueda §1.9.1, eqs. 1.57 to 1.64.
+    Other forces are compared with formulas. Sueda §1.9.1, eqs. 1.57 to 1.64.
     """
     names = "viscous damping", "cable", "central field"
     size = 6 * MODEL.nb
@@ -253,7 +253,9 @@ def test_body_matrices_are_the_changes_of_the_wrenches():
 
 @pytest.mark.slow
 def test_far_away_digits_are_kept():
-    """Single precision has 0.06 mm a kilometre from the world's origin; a spring inside a robot keeps its own there."""
+    """A kilometer from the world's origin single precision has 0.06 mm; a spring inside a robot does not lose accuracy
+    there.
+    """
     spring = SpringDamper(("trunk", "forearm"), ALL["spring"].points, 0.4, 50.0, 1.0)
     model, (q, v) = rbd.astype(MODEL, jnp.float32), map(np.asarray, state(MODEL))
     far = q.copy()

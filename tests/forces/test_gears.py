@@ -1,4 +1,4 @@
-"""Gears as models: the two-link arm with motors of the book (§9.6), and the elastic gear in the limit."""
+"""Gears as models: the book's two-link arm with motors (§9.6), and the limit of the elastic gear."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,10 @@ def arm():
 
 
 def with_free_rotors():
-    """The tree without gear constraints: joints 1 upper, 3 fore, 2 and 4 the rotors; here in the order 1, 3, 2, 4."""
+    """Returns the tree without gear constraints.
+
+    The book's joints are 1 upper, 3 fore, 2 and 4 the rotors; here the order is 1, 3, 2, 4.
+    """
     builder = rbd.ModelBuilder.from_model(arm())
     builder.add_body("upper rotor", "world", rbd.joints.Revolute(), AT, ROTOR)
     builder.add_body("fore rotor", "upper", rbd.joints.Revolute(), AT, ROTOR)
@@ -61,7 +64,7 @@ def dynamics():
 
 
 def test_rotors_are_eliminated_as_the_book_says(dynamics):
-    """`Gᵀ H G` and `Gᵀ C`, (9.26), for rotors that are bodies on joints that mimic."""
+    """`Gᵀ H G` and `Gᵀ C`, (9.26), for rotors as bodies on mimic joints."""
     (H, C), (reduced, bias), acceleration = dynamics
     np.testing.assert_allclose(reduced, G.T @ H @ G, rtol=1e-12)
     np.testing.assert_allclose(bias, G.T @ C, rtol=1e-12)
@@ -69,7 +72,7 @@ def test_rotors_are_eliminated_as_the_book_says(dynamics):
 
 
 def test_closed_form_of_the_book(dynamics):
-    """(9.27), with the zeros of H that its branches give."""
+    """(9.27), with the zeros of H from the tree's branches."""
     (H, _), (reduced, _), _ = dynamics
     H = np.asarray(H)
     (one, three, two, four), (r1, r2) = range(4), RATIOS
@@ -80,24 +83,24 @@ def test_closed_form_of_the_book(dynamics):
         [coupling, H[three, three] + r2**2 * H[four, four]],
     ]
     np.testing.assert_allclose(reduced, expected, rtol=1e-12)
-    assert abs(H[one, four]) > 1e-5  # the coupling is there
+    assert abs(H[one, four]) > 1e-5  # the coupling exists
 
 
 def test_reflected_rotor():
-    """(9.28): ρ² times the rotor's inertia, on the driven joint alone."""
+    """(9.28): ρ² times the rotor's inertia, on the driven joint only."""
     model = forces.reflect_rotor(arm(), "fore", RATIOS[1], 2e-4)
     np.testing.assert_allclose(model.armature, [0.0, RATIOS[1] ** 2 * 2e-4], rtol=1e-12)
 
 
 # Exact and approximate rotors.
 
-#: A rotor that is the same all around its axis, which is z of its frame, and where it is in its stator.
+#: Placement in its stator of a rotor that is axisymmetric about z.
 PLACE = rbd.Transform.from_xyz_rpy((0.2, 0.05, -0.1), (0.4, 0.9, 0.0))
 MOMENT = float(ROTOR.rotational_matrix[2, 2])
 
 
 def wrist(stator_moves=True):
-    """A body that turns all ways, or slides, and a hinge on it."""
+    """Returns a body that rotates in all directions, or only translates, with a hinge on it."""
     builder = rbd.ModelBuilder(name="wrist")
     carrier = rbd.joints.Spherical() if stator_moves else rbd.joints.Translational()
     builder.add_body("hand", joint=carrier, inertia=LINK)
@@ -124,9 +127,11 @@ def ask():
 
 
 def test_what_the_approximate_rotor_leaves_out(ask):
-    """Energy: `ratio q̇ I e · ω`. So the coupling `ratio I e` in the mass matrix, and by Lagrange's equation for a body that
-    turns at
-    ω in its own axes `ratio I q̇ ω × e` on it: the moment that a gyroscope makes. Nothing else."""
+    """The approximation omits the energy `ratio q̇ I e · ω` and nothing else.
+
+    This gives the coupling `ratio I e` in the mass matrix. By Lagrange's equation it also gives the gyroscopic moment
+    `ratio I q̇ ω × e` on a body that rotates at ω in its own axes.
+    """
     ratio = 30.0
     exact, brief = both_rotors(wrist(), ratio)
     more = [a - b for a, b in zip(ask(exact, Q, V), ask(brief, Q, V), strict=True)]
@@ -156,7 +161,9 @@ def test_they_are_one_where_the_stator_does_not_turn(ask, held):
 
 
 def test_the_difference_goes_with_the_ratio(ask):
-    """With `ratio² I` kept, the rotor's own angular momentum is as 1/ratio, and so is all that the approximation leaves out."""
+    """For constant `ratio² I` the rotor's angular momentum, and with it the error of the approximation, is proportional
+    to 1/ratio.
+    """
     left_out = []
     for ratio in (10.0, 100.0, 1000.0):
         small = rbd.Inertia.from_parameters(jnp.asarray(np.asarray(ROTOR.parameters) * (10.0 / ratio) ** 2))
@@ -169,17 +176,17 @@ def test_the_difference_goes_with_the_ratio(ask):
 
 
 def test_a_rotor_that_is_not_balanced_turns_its_inertia(ask):
-    """Then the mass matrix depends on where the rotor is, which no armature does."""
+    """The mass matrix depends on the angle of an unbalanced rotor, which armature cannot represent."""
     lopsided = rbd.Inertia.cylinder(0.2, 0.03, 0.05, (0.01, 0.0, 0.02))
     exact, brief = both_rotors(wrist(), 30.0, lopsided)
-    turned = Q + 0.05 * np.eye(5)[4]  # the rotor a quarter of a turn further
+    turned = Q + 0.05 * np.eye(5)[4]  # the rotor a quarter of a revolution further
     change = lambda model: ask(model, turned, V)[0] - ask(model, Q, V)[0]
     assert np.abs(change(exact) - change(brief)).max() > 1e-3
 
 
 @pytest.mark.slow
 def test_derivatives_of_rotors():
-    """By ratio, inertia and place, of both."""
+    """Derivatives of both rotors by ratio, inertia and placement."""
 
     def said(x):
         inertia = rbd.Inertia.from_parameters(ROTOR.parameters * (1 + x[:10]))
@@ -209,9 +216,9 @@ def test_meshed_joints_are_one_freedom():
 
 
 def test_elastic_gear_approaches_the_rigid_one(dynamics):
-    """Teeth in their balance, with the slip that carries the load, accelerate as rigid teeth do, up to 1/stiffness."""
+    """Elastic teeth in equilibrium under load accelerate like rigid teeth, up to 1/stiffness."""
     (H, C), (reduced, bias), acceleration = dynamics
-    # On joints 1, 3, 2, 4: the acceleration that keeps both slips as they are needs these two tooth forces.
+    # On joints 1, 3, 2, 4: accelerations with constant slip require these two tooth forces.
     across = np.array([[-RATIOS[0], 0.0, 1.0, 0.0], [0.0, -RATIOS[1], 0.0, 1.0]])
     H, C = np.asarray(H), np.asarray(C)
     free = np.linalg.solve(H, np.concatenate([np.asarray(PUSH), np.zeros(2)]) - C)

@@ -1,4 +1,4 @@
-"""Forces that remember and forces that know the time: closed forms, an independent solution, and edits of the model."""
+"""Forces with internal states and time-dependent forces: closed forms, an independent solution, and edits of the model."""
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from rbd_jax import forces, joints
 
 
 def arm(**along):
-    """Two hinges, a plate welded to the second, and a hinge at its end."""
+    """Returns two hinges, a plate welded to the second, and a hinge at its end."""
     builder = rbd.ModelBuilder(name="arm")
     inertia = rbd.Inertia.from_mass_com(1.5, (0.3, 0.0, 0.1), np.diag([0.02, 0.05, 0.04]))
     place = lambda x: rbd.Transform.from_xyz_rpy((x, 0.0, 0.05))
@@ -48,16 +48,16 @@ Q, V = (jnp.asarray(np.array(x)) for x in ([0.3, -0.5, 0.7], [0.4, 1.0, -0.6]))
 
 @pytest.mark.parametrize("excitation, start, time", [(0.9, 0.2, 0.05), (0.1, 0.7, 0.2)])
 def test_activation_follows_its_closed_form(excitation, start, time):
-    """`a = u + (a₀ - u) exp(-t/τ)`, with one τ on the way up and another on the way down."""
+    """`a = u + (a₀ - u) exp(-t/τ)`, with different τ for activation and deactivation."""
     model = rbd.add_forces(arm(), muscle(excitation, start, activation_time=0.05, deactivation_time=0.2))
     path = rbd.rollout(model, rbd.State(Q, V), dt=0.005, steps=20, scheme=rbd.RungeKutta4())
     expected = excitation + (start - excitation) * np.exp(-np.asarray(path.t) / time)
-    # At a tenth of the time constant a step of fourth order errs by (h/τ)⁵/120, twenty of them by some 2e-7.
+    # At a tenth of the time constant a step of fourth order has an error of (h/τ)⁵/120, twenty steps about 2e-7.
     np.testing.assert_allclose(np.asarray(path.own)[:, 0], expected, atol=5e-7)
 
 
 class Swing(eqx.Module):
-    """An excitation that is a function of time with a parameter."""
+    """An excitation as a function of time with a parameter."""
 
     rate: jax.Array
 
@@ -67,7 +67,9 @@ class Swing(eqx.Module):
 
 @pytest.mark.slow
 def test_excitation_as_a_function_of_time():
-    """The linear equation `ȧ = (u(t) - a)/τ` with a swinging u, solved by hand; and its derivative by the rate of the swing."""
+    """The solution of `ȧ = (u(t) - a)/τ` with a sinusoidal u, and its derivative by the frequency, agree with closed
+    forms.
+    """
     tau, rate, offset = 0.3, 5.0, 2.0
     both = {"activation_time": tau, "deactivation_time": tau}
     model = arm()
@@ -92,7 +94,7 @@ def test_excitation_as_a_function_of_time():
 
 
 def test_steady_sliding_and_sticking():
-    """Sliding at a steady speed the bristles bend by `g(v)/σ₀`, and the friction is `g(v) + σ₂ v`; at rest they are springs."""
+    """In steady sliding the bristle deflection is `g(v)/σ₀` and the friction `g(v) + σ₂ v`; at rest bristles are springs."""
     model, element = arm(), friction()
     static, coulomb = np.array([0.9, 0.5]), np.array([0.6, 0.3])
 
@@ -114,7 +116,7 @@ def test_steady_sliding_and_sticking():
 
 
 def test_friction_against_an_independent_solution():
-    """A rotor that is pushed, sticks, breaks loose and slides: the equations in plain NumPy, at a step of a fiftieth."""
+    """A rotor that is pushed, sticks, breaks loose and slides, against plain NumPy with a fiftieth of the time step."""
     inertia, push = 0.05, 1.2
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_body("rotor", "world", joints.Revolute((0.0, 0.0, 1.0)), armature=inertia)
@@ -160,7 +162,7 @@ def carried_on_bodies():
 
 
 def acting(model, q, v, own):
-    """What the forces of a model do: their generalized force and the rates of their own states."""
+    """Returns the generalized force of a model's forces and the rates of their internal states."""
     system = rbd.simulate.TreeSystem(model, jnp.zeros(model.nv, q.dtype))
     state, time = rbd.State(q, v, own), jnp.zeros((), q.dtype)
     here = system.evaluate(time, state)
@@ -172,7 +174,7 @@ OWN = jnp.asarray(np.array([0.4, 0.01, -0.005]))
 
 @pytest.mark.slow
 def test_edits_carry_forces():
-    """Renamed, fused, joined to another, cast and locked, a model is acted on as before."""
+    """Forces do not change when a model is renamed, fused, concatenated, cast or locked."""
     model = carried_on_bodies()
     act = jax.jit(acting)
     tau, rates = act(model, Q, V, OWN)
@@ -185,7 +187,8 @@ def test_edits_carry_forces():
     ]
     same(act(renamed, Q, V, OWN), tau, rates)
 
-    # A field's second-order part sees the fused body as a whole, which the sum of its parts is to third order in its size.
+    # A field's second-order part depends on the fused body's inertia, which equals the sum of its parts to third order
+    # in its size.
     without = lambda model: eqx.tree_at(
         lambda m: m.attached,
         model,
@@ -208,7 +211,7 @@ def test_edits_carry_forces():
 
 
 def test_locking_a_joint():
-    """What acts along it goes with it; what is on bodies stays; a gear on it is refused."""
+    """Forces along a locked joint are removed, forces on bodies remain, and a gear on the joint is an error."""
     model = carried(muscle())
     with pytest.raises(rbd.ModelError, match="Gear.*'upper'.*0 .* once it is locked"):
         rbd.lock_joints(model, {"upper": 0.3})
@@ -229,7 +232,7 @@ def test_locking_a_joint():
 
 @pytest.mark.slow
 def test_given_and_carried_forces_add_up():
-    """Those of the model and those of the rollout, each with its own state, in this order."""
+    """Forces of the model and of the rollout are added, with separate internal states in this order."""
     model, one, two = arm(), muscle(), friction()
 
     @jax.jit

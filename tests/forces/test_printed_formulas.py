@@ -1,4 +1,4 @@
-"""Stiffness and damping in body twists against the formulas of Sueda's notes, with the signs that differences confirm."""
+"""Stiffness and damping in body twists against the formulas of Sueda's notes, with signs verified by differences."""
 
 import jax
 import numpy as np
@@ -58,7 +58,7 @@ def found():
 
 
 def printed_2(R, p, x, x0):
-    """The matrix of (1.37) without its constant, for two bodies."""
+    """Returns the matrix of (1.37) without its constant, for two bodies."""
     R12 = R[0].T @ R[1]
     S = [skew(x[0]), skew(x[1])]
     a, b = skew(R[0].T @ (p[0] - x0[1])), skew(R[1].T @ (p[1] - x0[0]))
@@ -74,7 +74,7 @@ def printed_2(R, p, x, x0):
 
 
 def segments(found, count):
-    """Of a path through the first `count` points: Δx, its length, `Γᵀ Rᵀ Δx` on all bodies, and (1.37) for all bodies."""
+    """Yields per segment of a path: its length, `Γᵀ Rᵀ Δx` on all bodies, and (1.37) for all bodies."""
     _, _, R, p, _ = found
     x0 = p + np.einsum("kij,kj->ki", R, POINTS)
     for k in range(count - 1):
@@ -90,9 +90,11 @@ def segments(found, count):
 
 
 def path_matrices(found, count, tension, by_length, by_rate):
-    """`∂f/∂E` and `-∂f/∂φ` of a tension along a path: (1.61) with K2 taken off, and (1.64) with its sign turned."""
+    """Returns `∂f/∂E` and `-∂f/∂φ` of a tension along a path: (1.61) with K2 subtracted, and (1.64) with the opposite
+    sign.
+    """
     parts = list(segments(found, count))
-    # Lengthening by a step of the bodies is -n/l for each segment: (1.63) and (1.64) are its multiples.
+    # The lengthening by a step of the bodies is -n/l for each segment: (1.63) and (1.64) are its multiples.
     lengthening = -sum(n / l for l, n, _ in parts)
     pull = sum(n / l for l, n, _ in parts)
     K = np.outer(pull, by_length * lengthening)
@@ -117,7 +119,7 @@ def test_point_to_point(found):
 
 
 def test_spring_damper(found):
-    """(1.66) to (1.68) with `f_n` turned round, so that a long spring pulls, and a damper that brakes."""
+    """(1.66) to (1.68) with the opposite sign of `f_n`, so that a stretched spring pulls and a damper dissipates."""
     matrices, along, R, p, twists = found
     ((l, n, _),) = segments(found, 2)
     rate = -(n / l) @ twists[:2].reshape(-1)
@@ -125,7 +127,7 @@ def test_spring_damper(found):
     assert_close(along["spring"][0], l, 1e-14)
     assert_close(along["spring"][1], tension, 1e-13)
     K, D = path_matrices(found, 2, tension, 40.0, 3.0)
-    # The rate of the length changes with the bodies too: `l̇ = -(n/l) · φ`, of which the notes leave the derivative out.
+    # The rate of the length depends on the bodies too: `l̇ = -(n/l) · φ`. The notes omit this derivative.
     unit_K, _ = path_matrices(found, 2, 1.0, 0.0, 0.0)
     K += np.outer(n / l, -3.0 * twists[:2].reshape(-1) @ unit_K)
     assert_close(matrices["spring"][0], K, 1e-12)
@@ -134,14 +136,14 @@ def test_spring_damper(found):
 
 
 def test_muscle_over_three_points(found):
-    """(1.57) to (1.64), K2 taken off; the printed D has its sign turned and f_L' for f_L in (1.56)."""
+    """(1.57) to (1.64), with K2 subtracted; the printed D has the opposite sign, and f_L' in place of f_L in (1.56)."""
     matrices, along, R, p, twists = found
     parts = list(segments(found, 3))
     length, speed = sum(l for l, _, _ in parts), -sum(n / l for l, n, _ in parts) @ twists.reshape(-1)
     fibre, velocity = (length - TENDON) / OPTIMAL, speed / (OPTIMAL * 4.0)
 
     def values(curve, x):
-        """The curve and its slope, by differences exact for cubics."""
+        """Returns the curve's value and slope, by differences that are exact for cubics."""
         h = 1e-4
         at = np.asarray(jax.jit(jax.vmap(curve))(x + h * np.arange(-2, 3)))
         return at[2], (8 * (at[3] - at[1]) - (at[4] - at[0])) / (12 * h)

@@ -1,4 +1,4 @@
-"""Forces over time: energy kept or lost, momentum kept."""
+"""Forces over time: conserved and dissipated energy, conserved momentum."""
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def model():
-    """Two floating bodies, one with a limb, in free space."""
+    """Returns two floating bodies, one with a limb, in free space."""
     builder = rbd.ModelBuilder((0.0, 0.0, 0.0), "free space")
     builder.add_body("trunk", joint=rbd.joints.Free(), inertia=BOX)
     below = rbd.Transform.from_xyz_rpy((0.0, 0.0, -0.5))
@@ -39,7 +39,7 @@ CONSERVATIVE = forces.Together(
 
 
 def damped(together):
-    """The same with dampers."""
+    """Returns the same forces with dampers."""
     wanted = [1, 3, 4]
     return eqx.tree_at(
         lambda t: [t.forces[i].damping_constant for i in wanted],
@@ -73,7 +73,7 @@ def simulated():
 def test_energy_is_kept(simulated):
     _, (stored, kinetic, _) = simulated["kept"]
     total = np.asarray(stored + kinetic)
-    assert np.ptp(stored) > 1.0  # it goes to and fro
+    assert np.ptp(stored) > 1.0  # energy is exchanged
     np.testing.assert_allclose(total, total[0], rtol=1e-6)
 
 
@@ -84,7 +84,7 @@ def test_energy_is_lost_to_dampers(simulated):
 
 
 def test_momentum_is_kept(simulated):
-    """Also about the world's origin, and also with dampers: all these act along lines between bodies."""
+    """Momentum about the world's origin is conserved also with dampers, because all forces act along lines between bodies."""
     for path, (_, _, momentum) in simulated.values():
         assert np.abs(np.diff(path.v, axis=0)).max() > 0.1
         np.testing.assert_allclose(momentum, np.broadcast_to(momentum[0], momentum.shape), atol=5e-6)

@@ -1,4 +1,4 @@
-"""States of forces that change faster than a step is long: bounded, convergent, and differentiable in the default scheme."""
+"""Internal states of forces that change faster than a time step: bounded, convergent and differentiable by default."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ IMPLICIT = [
 
 
 def slides(mass, *more):
-    """Two slides at an angle, one on the other: their mass matrix is constant, and couples them."""
+    """Returns two stacked sliders at an angle, whose mass matrix is constant and has a coupling."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name="slides")
     ball = rbd.Inertia.sphere(1.0, 0.1)
     builder.add_body("x", joint=joints.Prismatic((1.0, 0.0, 0.0)), inertia=ball)
@@ -29,7 +29,7 @@ def slides(mass, *more):
     return eqx.tree_at(lambda m: m.inertias, model, jax.tree.map(lambda x: mass * x, model.inertias))
 
 
-#: Of bristles: their stiffness beside the default one, static friction, and the speed at which that is lost.
+#: Bristle stiffness, static friction, and the speed at which static friction vanishes.
 BRISTLES = [(1e4, 0.3, 0.01), (1e7, 0.6, 1e-3), (1e2, 0.6, 0.1)]
 STEPS = [1e-5, 1e-4, 1e-3, 1e-2]
 PUSHES = [(0.0, 1.0), (0.2, 0.0), (0.33, 0.0), (10.0, -3.0)]
@@ -38,7 +38,9 @@ PUSHES = [(0.0, 1.0), (0.2, 0.0), (0.33, 0.0), (10.0, -3.0)]
 @pytest.mark.parametrize("scheme", IMPLICIT)
 @pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_bristles_are_stable_at_every_step(scheme, dtype):
-    """The friction stays below the static one, and without a push the energy falls, whatever the step, masses and bristles."""
+    """Friction stays below static friction, and without a push the energy decreases, for all time steps, masses and
+    bristles.
+    """
 
     def one(bristles, mass, dt, push):
         stiffness, static, speed = bristles
@@ -68,7 +70,9 @@ def rotor(element):
 
 @pytest.mark.parametrize("scheme", IMPLICIT)
 def test_bristles_stick_and_break_loose(scheme):
-    """Below the limit the rotor comes to rest with its bristles bent by the push; above it moves as with Coulomb's friction."""
+    """Below the limit the rotor comes to rest with bristles deflected by the push; above it moves as under Coulomb
+    friction.
+    """
     friction = forces.BristleFriction("rotor", 0.6, stiffness=1e4, damping=20.0)
     model, steps, dt = rotor(friction), 300, 0.01
 
@@ -88,7 +92,7 @@ def test_bristles_stick_and_break_loose(scheme):
 
 
 def reference(push, until, steps):
-    """The rotor by the method of Runge and Kutta in plain NumPy."""
+    """Integrates the rotor with the Runge-Kutta method in plain NumPy."""
 
     def rates(x):
         _, v, z = x
@@ -108,7 +112,7 @@ def reference(push, until, steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), rbd.LinearlyImplicitEuler()])
 def test_bristles_converge(scheme):
-    """The rotor slides, turns, breaks loose and speeds up beyond where friction falls: of first order."""
+    """The rotor slides, reverses, breaks loose and accelerates beyond the Stribeck velocity; the error is of first order."""
     friction = forces.BristleFriction("rotor", 0.6, 0.9, 0.2, stiffness=400.0, damping=2.0, viscous=0.05)
     model, until = rotor(friction), 0.2
     expected = reference(1.2, until, 20_000)
@@ -116,13 +120,13 @@ def test_bristles_converge(scheme):
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, None))
     def errors(dt, start):
-        # All in as many steps as the shortest takes; the push ends the motion that counts.
+        # All runs have as many steps as the run with the smallest step; the comparison is at time `until`.
         path = rbd.rollout(model, start, jnp.full((800, 1), 1.2), dt=dt, scheme=scheme)
         end = jnp.round(until / dt).astype(int)
         return jnp.concatenate([path.q[end], path.v[end], path.own[end]]) - expected
 
     found = np.abs(errors(np.array([1e-3, 5e-4, 2.5e-4]), rbd.State(np.zeros(1), np.full(1, -0.3))))
-    # Of the deflection a thousandth is small.
+    # Deflections are of the order of 1e-3.
     sizes = (found / [1.0, 1.0, 1e-3]).max(axis=1)
     assert sizes[0] < 0.1
     np.testing.assert_allclose(sizes[:-1] / sizes[1:], 2, rtol=0.2)
@@ -130,7 +134,7 @@ def test_bristles_converge(scheme):
 
 @pytest.mark.parametrize("scheme", IMPLICIT)
 def test_derivatives_of_bristles(scheme):
-    """By all numbers, where the joint slides, sticks, turns and comes to rest: those of differences."""
+    """Derivatives by all numbers agree with differences where the joint slides, sticks, reverses and stops."""
 
     def value(x):
         friction = forces.BristleFriction(
@@ -146,7 +150,7 @@ def test_derivatives_of_bristles(scheme):
     v, own, push = np.array(moving).T
     starts |= {"v": v[:, None], "own": own[:, None], "tau": push[:, None]}
     rng = np.random.default_rng(0)
-    # What a change is small beside.
+    # Magnitudes for the difference steps.
     scale = {"own": 1e-5, "stiffness": 1e4}
     along = {name: scale.get(name, 1.0) * rng.normal(size=x.shape[1:]) for name, x in starts.items()}
 
@@ -165,7 +169,7 @@ def test_derivatives_of_bristles(scheme):
 
 
 class Motor(forces.Force):
-    """`k i` along joints, of a current that follows the speed: `L di/dt = u - R i - k v`."""
+    """Exerts `k i` along joints, with a current that depends on the speed: `L di/dt = u - R i - k v`."""
 
     joints: tuple[str, ...] = eqx.field(static=True)
     inductance: jax.Array
@@ -191,7 +195,7 @@ class Motor(forces.Force):
 @pytest.mark.parametrize("scheme", IMPLICIT)
 @pytest.mark.parametrize("reduced", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_any_state_may_be_stiff(scheme, reduced):
-    """A motor whose current follows at once is a damper of 250 Ns/m on a hundred grams: no step is too long for it."""
+    """A motor with negligible inductance acts as a damper of 250 Ns/m on 100 g, and is stable at every step."""
 
     @jax.jit
     @jax.vmap
@@ -214,7 +218,7 @@ def test_any_state_may_be_stiff(scheme, reduced):
 
 
 def test_activations_are_exact():
-    """Filters and muscles at steps of a thousandth and of a thousand of their time constants: `u + (a₀ - u) exp(-t/T)`."""
+    """Filters and muscles have the exact solution `u + (a₀ - u) exp(-t/T)` for steps of 1e-3 to 1e3 time constants."""
     times = np.array([1e-5, 1e-2, 10.0])
 
     @jax.jit
@@ -240,7 +244,7 @@ def test_activations_are_exact():
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["hunt-crossley", "viscoelastic"])
 def test_surfaces_may_relax_at_once(law):
-    """A ball thrown along a floor, whose bristles and surface forget within a step where it slips or leaves."""
+    """A ball is thrown along a floor; its bristles and surface relax within a step when it slips or separates."""
     builder = rbd.ModelBuilder()
     builder.add_body("ball", joint=joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     shapes = (
@@ -272,6 +276,6 @@ def test_surfaces_may_relax_at_once(law):
     assert (code == 0).all() and np.abs(own).max() < 0.05
     speed = np.diff(x, axis=1) / 2e-3
     assert speed.max() < 0.51
-    # In the end it rolls, at 5/7 of its speed.
+    # At the end it rolls at 5/7 of its speed.
     np.testing.assert_allclose(speed[:, -20:].mean(axis=1), 0.5 * 5 / 7, rtol=0.1)
     np.testing.assert_allclose(0.1 * turning[:, -20:].mean(axis=1), 0.5 * 5 / 7, rtol=0.1)

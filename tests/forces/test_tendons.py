@@ -1,4 +1,4 @@
-"""Tendons: MuJoCo's lengths, rates, moments and forces, over pulleys and around surfaces; derivatives, energy, edits."""
+"""Tendons against MuJoCo: lengths, rates, moments and forces, with pulleys and wrapping; derivatives, energy and edits."""
 
 import functools
 
@@ -73,7 +73,7 @@ def states(theirs, count):
 
 @pytest.mark.slow
 def test_as_mujoco(both):
-    """To 1e-12, in states in which strings wrap and in which they do not."""
+    """Agreement to 1e-12, in states with and without wrapping."""
     model, theirs, to = both
     assert model.unsupported in ((), ("contacts between shapes",))
     wraps = set()
@@ -101,7 +101,9 @@ SURFACE = """<mujoco><worldbody><site name="a" pos="1 .5 .1"/><site name="b" pos
 @jax.jit
 @functools.partial(jax.vmap, in_axes=(0, None, None))
 def around(three, is_sphere, sided):
-    """The length of a string between two points, around a surface or not, and whether it is; the third point is the side."""
+    """Returns the length of a string between two points around a surface, and whether it wraps; the third point is the
+    side.
+    """
     a, b, s = three
     found = wrapped(a, b, jnp.array(0.2), is_sphere, s, sided)
     norm = lambda x: jnp.sqrt(jnp.sum(x**2))
@@ -112,7 +114,7 @@ def around(three, is_sphere, sided):
 @pytest.mark.parametrize("side", ["", 'sidesite="s"'], ids=["any side", "one side"])
 @pytest.mark.parametrize("kind", ["cylinder", "sphere"])
 def test_every_way_round(kind, side):
-    """Strings between random points, the point of the side inside and outside: whether they wrap, and how."""
+    """Strings between random points, with the side point inside and outside, wrap as in MuJoCo."""
     theirs = mujoco.MjModel.from_xml_string(SURFACE.format(kind, side))
     data, random = mujoco.MjData(theirs), np.random.default_rng(0)
     points = 0.4 * random.normal(size=(500, 3, 3))
@@ -124,13 +126,13 @@ def test_every_way_round(kind, side):
         wraps.append(data.ten_wrapnum[0] == 4)
     lengths, ours = around(points, np.array(kind == "sphere"), np.array(bool(side)))
     assert ours.tolist() == wraps and 50 < sum(wraps) < 450
-    # A string inside is found to seven digits there.
+    # MuJoCo computes strings inside a surface to seven digits.
     assert_close(lengths, expected, 1e-6 if side else 1e-12)
 
 
 @pytest.mark.slow
 def test_derivatives(both):
-    """A moment is the slope of a length, and the force of springs that of their energy."""
+    """A moment is the derivative of a length, and a spring force that of its energy."""
     model, theirs, to = both
     still = jnp.zeros(model.nv)
 
@@ -154,7 +156,7 @@ def test_derivatives(both):
 
 @pytest.mark.slow
 def test_finite_where_lengths_vanish():
-    """Two points that meet: a length of zero, and finite derivatives."""
+    """Two coincident points: the length is zero and derivatives are finite."""
     rope = forces.SpatialTendon("rope", [("upper", (0, 0, -1)), ("lower", (0, 0, 0))], 3.0, 0.2, 0.1)
     model = rbd.attach(rbd.load("double_pendulum"), rope)
     slopes = jax.jit(jax.jacfwd(lambda q: asked(model, q, jnp.ones(2))))(np.array([0.3, 0.0]))

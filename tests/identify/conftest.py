@@ -1,4 +1,4 @@
-"""How batches are computed where little is."""
+"""Batches without kernels, for tests with few samples."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from rbd_jax.compiler import policy
 
 @pytest.fixture(scope="module")
 def without_kernels():
-    """Sample by sample: a kernel takes longer to make than all that it computes here. `tests/parallel` has the kernels."""
+    """Disables kernels: their compilation takes longer than all computations here. `tests/parallel` tests the kernels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "is_compiled_here", lambda: False)
         yield

@@ -1,6 +1,7 @@
-"""Runs of identification that are killed: `python long_runs.py NAME FILE SAVE MOMENT` is one.
+"""Identification runs that are killed: `python long_runs.py NAME FILE SAVE MOMENT` starts one.
 
-It ends itself by SIGKILL at a save, "before" the new file has its name or "after". Tests make the same runs by `RUNS`.
+The process kills itself by SIGKILL at a save, "before" or "after" the new file is renamed. Tests make the same runs by
+`RUNS`.
 """
 
 import dataclasses
@@ -18,12 +19,12 @@ I = rbd.identify
 
 @jax.jit
 def torques(model, q, v, a):
-    """What drives a model along a motion."""
+    """Returns the torques that drive a model along a motion."""
     return jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) - rbd.passive_force(model, *x[:2]))(q, v, a)
 
 
 def pendulum_log(seconds=1.0, seed=0):
-    """A pendulum, and a run of one that is heavier and damped; some samples are wrong."""
+    """Returns a pendulum, and a log of a heavier and damped one with some outliers."""
     model = rbd.load("pendulum")
     truth = dataclasses.replace(
         model,
@@ -72,12 +73,12 @@ def gradients(checkpoint=None, steps=40, rate=0.03):
     model, log = pendulum_log(2.0)
     problem = I.Problem(model, log, [I.masses(), I.damping()], I.EquationError(rows=32))
     solver = optax.chain(optax.add_noise(1e-3, 0.5, jax.random.key(3)), optax.adam(rate))
-    with jax.numpy_dtype_promotion("standard"):  # it relies on it
+    with jax.numpy_dtype_promotion("standard"):  # the solver relies on it
         return numbers(I.solve(problem, solver, steps=steps, windows=2, checkpoint=checkpoint))
 
 
 def numbers(found):
-    """All that an estimate says."""
+    """Returns all results of an estimate."""
     said = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
     return {
         "values": found.values,

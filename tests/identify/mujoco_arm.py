@@ -1,4 +1,4 @@
-"""An arm in MuJoCo that carries what its model does not know of, and logs of it as a real one would give them."""
+"""An arm in MuJoCo with an unmodeled payload, and realistic logs of it."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -12,17 +12,17 @@ from rbd_jax import identify
 from rbd_jax.identify import Log
 
 
-#: The steps of the simulation, in s, and every how many of them there is a sample.
+#: Time step of the simulation, s, and number of steps per sample.
 STEP, EVERY = 1e-3, 5
-#: What friction is sought above, in rad/s: joints that turn round stick for a while.
+#: Minimum speed for friction estimates, rad/s: reversing joints stick for a while.
 SLOW = 0.03
-#: The steps of the encoders, 2²⁰ in a turn.
+#: Resolution of the encoders: 2²⁰ steps per turn.
 COUNT = 2 * np.pi / 2**20
 MIDDLE = np.array([0, -0.2, 0, 0.4, 0, -0.3, 0])
 
 
 class Arm(NamedTuple):
-    """What the arm is thought to be, what it is, and how it is simulated."""
+    """The initial model of the arm, the true model, and the simulated model."""
 
     thought: rbd.Model
     true: rbd.Model
@@ -31,7 +31,7 @@ class Arm(NamedTuple):
 
 
 def arm(seed: int) -> Arm:
-    """A payload of 1 to 3 kg at the hand and friction in the joints, of which the model has none."""
+    """Returns an arm with a payload of 1 to 3 kg at the hand and joint friction, which its initial model lacks."""
     random = np.random.default_rng(1000 + seed)
     thought = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
     payload = random.uniform(1, 3)
@@ -61,7 +61,7 @@ def torques(model, q, v, a):
 
 
 def sines(seed: int, seconds: float):
-    """Sums of five sines in each joint: t, q, v, a."""
+    """Returns t, q, v and a of sums of five sines in each joint."""
     random, t = np.random.default_rng(seed), np.arange(round(seconds / STEP)) * STEP
     speed = 0.2 * np.pi * np.arange(1, 6)[:, None]
     size = 0.5 * random.normal(size=(5, 7)) / np.arange(1, 6)[:, None]
@@ -74,9 +74,16 @@ def sines(seed: int, seconds: float):
 
 
 def run(robot: Arm, seed: int, seconds: float = 20.0, encoders: bool = False) -> tuple[Log, np.ndarray]:
-    """A run of the arm along sums of sines, and the noise of its torques: 1 % of those of each joint.
+    """Simulates the arm along sums of sines.
 
-    All of the motion is known; or, with `encoders`, what these have counted alone.
+    Args:
+      robot: The arm.
+      seed: Seed of the motion and the noise.
+      seconds: Duration.
+      encoders: If True, the log has only encoder positions; otherwise the full motion.
+
+    Returns:
+      The log, and the torque noise, 1 % of the torques of each joint.
     """
     t, q, v, a = sines(seed, seconds)
     wanted, data, rows = np.asarray(torques(robot.true, q, v, a)), mujoco.MjData(robot.simulated), []

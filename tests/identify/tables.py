@@ -1,10 +1,10 @@
-"""What a DataFrame of pandas is to us: columns by name, and an index."""
+"""A stand-in for a pandas DataFrame: columns by name, and an index."""
 
 import numpy as np
 
 
 class Index:
-    """Times of the rows, under a name."""
+    """Times of the rows, with a name."""
 
     def __init__(self, values, name="time"):
         self.values, self.name = values, name

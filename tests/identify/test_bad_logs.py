@@ -1,7 +1,7 @@
-"""Every defect, by every way in, in every channel, for every estimator: told clearly, with the thing, the row and the remedy.
+"""Every defect of a log is reported with object, row and remedy, for every input path, channel and estimator.
 
-What is wrong with a log is found before anything is compiled. What only a model's predictions show is at the end, on a
-pendulum.
+Faults of a log are found before anything is compiled. Faults that only a model's predictions reveal are tested at the end,
+on a pendulum.
 """
 
 import copy
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("without_kernels")
 
 
 def crane():
-    """A boom that turns and a hook that slides, with limits, a motor each, and a gyro."""
+    """Returns a boom that turns and a hook that slides, with limits, motors, and a gyro."""
     builder = rbd.ModelBuilder(name="crane")
     solid = rbd.Inertia.sphere(1.0, 0.1, (0.1, 0, 0))
     limits = {"velocity_limit": 3.0, "effort_limit": 10.0}
@@ -84,7 +84,7 @@ NAMES = {"q": ["q_turn", "q_lift"], "v": ["qd_turn", "lift.velocity"], "a": ["a[
 
 
 def by_columns(run):
-    """A column for each number; of a channel with more columns than it has, those are counted."""
+    """Returns one column per entry; additional columns of a channel are numbered."""
     found = {"time": run["t"]}
     for channel, names in NAMES.items():
         values = np.asarray(run[channel])
@@ -106,7 +106,7 @@ def as_table(run, folder):
 
 
 def as_topics(run, folder):
-    """Messages of joints, in another order than the model's and with one more; the rest as it is."""
+    """Returns joint messages in another order than the model's and with an additional joint; other channels are unchanged."""
     words = {"q": "position", "v": "velocity", "tau": "effort"}
     turned = {word: np.c_[np.asarray(run[name])[:, ::-1], run["t"]] for name, word in words.items()}
     states = {"stamp": run["t"], "name": ["lift", "turn", "finger"], **turned}
@@ -146,7 +146,10 @@ ESTIMATORS = {
 
 @pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.slow)])
 def pairs(request):
-    """A function of ways: pairs of each way with each estimator, or every day each way with one of them in turn."""
+    """Returns a function that pairs each input path with each estimator.
+
+    Outside the slow tests each path has only one estimator, alternating between them.
+    """
 
     def pairs(ways):
         if request.param == "all":
@@ -163,7 +166,7 @@ def of(channel):
     return f"sensor '{channel}'|{channel}" if channel == "gyro" else channel
 
 
-# By what is done to a channel, of those that have it: the run that is left, and what is said.
+# Changes of a channel, for channels that allow them: the resulting run, and the message.
 
 
 def all_missing(run, channel):
@@ -218,7 +221,7 @@ def test_defects_of_a_channel(defect, channel, pairs, tmp_path, unchecked):
         with pytest.raises(LogError, match=said) as caught:
             estimator(way(run, tmp_path))
         assert "Log '" in str(caught.value) or "identify." in str(caught.value), (estimator, way)
-        for key, value in run.items():  # nothing is overwritten
+        for key, value in run.items():  # the input is not modified
             np.testing.assert_array_equal(value, before[key])
 
 
@@ -266,7 +269,7 @@ UNITS = {
 
 @pytest.mark.parametrize("factors, said", UNITS.values(), ids=UNITS)
 def test_other_units(factors, said, pairs, tmp_path):
-    """Both errors and warnings, and the units of tau are told by a warning."""
+    """Wrong units cause errors or warnings; wrong units of tau cause a warning."""
     run = RUN | {name: RUN[name] * np.array(factor) for name, factor in factors.items()}
     for way, estimator in pairs(WAYS):
         with warnings.catch_warnings():
@@ -309,11 +312,11 @@ def test_what_is_not_measured_of_some_joints_is_found():
     np.testing.assert_allclose(found.a.values[inside], RUN["a"][inside], atol=1e-2)
 
 
-# Of times that are all there is to tell.
+# Logs in which only the times reveal a fault.
 
 
 def test_positions_and_torques_at_five_hundred_seconds():
-    """Nothing but the times says that they are in milliseconds."""
+    """Only the times show that they are in milliseconds."""
     for factor, told in ((100.0, LogWarning), (5e4, LogError), (1e9, LogError)):
         log = Log(factor * T, RUN["q"], tau=RUN["tau"])
         for estimator in ESTIMATORS.values():
@@ -341,7 +344,7 @@ def test_channels_of_other_times(tau, told, said):
                 estimator(Log(T, RUN["q"], tau=tau))
 
 
-# Of files.
+# Files.
 
 TABLES = {
     "empty": ("", "log.csv: the file is empty"),
@@ -422,7 +425,7 @@ def test_archives_that_are_none(tmp_path):
         read_log(tmp_path / "latin.csv", CRANE)
 
 
-# Of what arrays and names are.
+# Types of arrays and names.
 
 JOINTS = {"t": T, "name": ["turn", "lift"], "position": RUN["q"]}
 MADE = {
@@ -475,7 +478,7 @@ def test_what_means_the_same_is_taken():
     assert Log.from_mapping(same, rbd.attach(CRANE, sensor)).sensors["acc"].values.shape == (COUNT, 3)
 
 
-# Of bodies that float.
+# Floating bodies.
 
 
 def drone():
@@ -490,7 +493,7 @@ DRONE = drone()
 
 
 def tumbling():
-    """q and v of a body that turns about two axes and flies a curve, by differences."""
+    """Returns q and v of a body that turns about two axes and flies along a curve, by finite differences."""
     t, h = T, 1e-5
     angles = lambda t: (0.9 * np.sin(1.3 * t) + 0.3, 0.7 * np.sin(2.1 * t + 1))
 
@@ -502,7 +505,9 @@ def tumbling():
 
     q, rate = placed(t), (placed(t + h) - placed(t - h)) / (2 * h)
     (w, x), (dw, dx) = (np.split(one[:, 3:], [1], axis=1) for one in (q, rate))
-    angular = 2 * (w * dx - dw * x - np.cross(x, dx))  # twice the inverse quaternion times its rate
+    angular = 2 * (
+        w * dx - dw * x - np.cross(x, dx)
+    )  # twice the product of the inverse quaternion and its rate
     linear = np.einsum("nji,nj->ni", identify._motion.matrices(q[:, 3:]), rate[:, :3])
     return q, np.concatenate([angular, linear], axis=1)
 
@@ -538,7 +543,7 @@ def test_bodies_that_float(q, v, said):
             check_log(DRONE, Log(T, noisy, v))
 
 
-# What is free, and how much is known.
+# Estimated parameters and priors.
 
 
 def test_too_few_samples():
@@ -629,14 +634,14 @@ def test_what_simulations_take_for_granted():
 
 @pytest.mark.parametrize("count", [2, 3, 8, 14])
 def test_first_states_of_short_noisy_logs_have_velocities(count):
-    """By differences, where there is too little to smooth."""
+    """Short logs use finite differences instead of smoothing."""
     rows, noise = slice(0, count), 1e-4 * np.random.default_rng(0).normal(size=(count, 2))
     log = Log(T[rows], RUN["q"][rows] + noise, tau=RUN["tau"][rows])
     start = OutputError(None).windows(CRANE, [log]).start
     np.testing.assert_allclose(start.v[0], RUN["v"][0], atol=0.1)
 
 
-# What the predictions of a model show.
+# Faults that the predictions of a model reveal.
 
 
 def pendulum():
@@ -664,7 +669,7 @@ def swing():
 
 
 def scaled(model, factor):
-    """The inertias of a model times a factor."""
+    """Returns the inertias of a model times a factor."""
     return rbd.Inertia.from_parameters(jax.device_put(factor * np.asarray(model.inertias.parameters)))
 
 
@@ -672,7 +677,7 @@ SWING = [identify.masses(), identify.damping()]
 
 
 def told(do):
-    """What is said, in errors and in warnings."""
+    """Returns the result of a call and the text of its errors and warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LogWarning)
         try:
@@ -702,7 +707,7 @@ def test_forces_in_other_units(swing, factor, said):
 
 
 def test_forces_that_may_be_right_are_not_refused(swing):
-    """A joint whose friction is a thousand times what its inertia needs."""
+    """A joint whose friction is a thousand times the inertial torque only causes a warning."""
     model, log = swing
     light = replace(model, inertias=scaled(model, 1e-3))
     friction = replace(log, tau=Channel(2 * log.v.values))
@@ -756,7 +761,7 @@ def test_readings_in_other_units(swing):
 
 
 def test_readings_that_depend_on_forces(swing):
-    """Without those nothing is compared, or the robot is taken to move freely, which is said."""
+    """Without forces, the readings are not compared, or the robot is assumed to move freely, with a warning."""
     model, log = swing
     compare = EquationError(("acc", "gyro"))
     with pytest.warns(LogWarning, match="neither tau nor u, but the readings of 'acc' depend on the driving"):
@@ -767,7 +772,7 @@ def test_readings_that_depend_on_forces(swing):
 
 
 def test_columns_that_are_exchanged():
-    """Of which products of measurements and predictions tell."""
+    """Products of measurements and predictions reveal exchanged columns."""
     needed = np.stack([np.sin(3 * T), np.cos(5 * T), np.ones(COUNT)], axis=1)
     sums = lambda x: (np.sum(x**2, axis=0), np.sum(needed**2, axis=0), x.T @ needed)
     names = ["tau a", "tau b", "tau c"]
@@ -780,7 +785,7 @@ def test_columns_that_are_exchanged():
 
 @pytest.mark.slow
 def test_simulations(swing):
-    """Without drive that is right nothing fits; what is not seen is named."""
+    """With wrong controls nothing fits, and unobservable parameters are named."""
     model, log = swing
     start, tau = rbd.State(*map(jnp.asarray, np.array([[0.0], [0.5]]))), 5 * np.sin(2 * log.t)[:, None]
     damped = replace(model, damping=jax.device_put(np.array([0.3])))

@@ -1,4 +1,4 @@
-"""Long runs of identification that are killed and go on find the same numbers, bit for bit, as those that nobody disturbs."""
+"""Long identification runs that are killed and resumed give the same results, bit for bit, as uninterrupted runs."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("long_runs.py")
 
 
 def killed(name, path, save, moment="after"):
-    """The run in a process of its own, which is killed at a save; if it gets that far."""
+    """Runs in a separate process that is killed at a save; returns whether it was killed."""
     paths = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": paths}
     found = subprocess.run(
@@ -29,7 +29,7 @@ def killed(name, path, save, moment="after"):
 
 
 def assert_same(found, expected):
-    """To the last bit."""
+    """Asserts bitwise equality."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         if isinstance(value, np.ndarray):
@@ -41,7 +41,7 @@ def assert_same(found, expected):
 
 @pytest.fixture(scope="module")
 def undisturbed():
-    """What each run finds if it is left alone; each is made once."""
+    """Results of uninterrupted runs, computed once each."""
     made = {}
 
     def found(name):
@@ -67,10 +67,10 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, na
     assert not saved.get("settled")
     assert (
         not saved.get("estimate") and len(list(tmp_path.iterdir())) >= 2
-    )  # the lock of the dead is still there
+    )  # the lock file of the killed process is still there
     assert_same(RUNS[name](path), undisturbed(name))
     assert [file.name for file in tmp_path.iterdir()] == ["run.ckpt"]
-    # Now it is finished, and nothing is computed or written any more.
+    # The run is finished, so nothing is computed or written again.
     written = path.stat().st_mtime_ns
     assert_same(RUNS[name](path), undisturbed(name))
     assert path.stat().st_mtime_ns == written
@@ -78,7 +78,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, na
 
 @pytest.mark.slow
 def test_stochastic_gradients_go_on_to_the_same_end(tmp_path, undisturbed, monkeypatch):
-    """Their moments, their random numbers and what noise was found go on as well."""
+    """Moments, random state and noise estimates are restored as well."""
     pytest.importorskip("optax")
     path, rename, left = tmp_path / "run.ckpt", os.replace, [23]
 
@@ -116,7 +116,7 @@ def test_more_logs_may_follow(tmp_path, undisturbed):
 
 @pytest.mark.slow
 def test_another_run_is_refused_and_told_apart(tmp_path):
-    """Before anything is computed; and the file stays as it was."""
+    """The error comes before any computation, and the file stays unchanged."""
     path = tmp_path / "run.ckpt"
     searches(path, turns=1)
     content = path.read_bytes()
@@ -146,7 +146,7 @@ def test_another_run_is_refused_and_told_apart(tmp_path):
 def test_a_log_that_was_changed_is_refused(tmp_path):
     path, (model, log) = tmp_path / "run.ckpt", pendulum_log()
     found = I.least_squares(model, [log], I.masses(), checkpoint=path)
-    # What is free makes no difference to the pass over the logs, and neither does who asks.
+    # The pass over the logs does not depend on the estimated parameters or on the estimator.
     again = I.physical_least_squares(model, [log], [I.masses(), I.damping()], checkpoint=path)
     assert found.counts == again.counts == len(log.t)
     log.tau.values[7] += 1e-12
@@ -170,7 +170,7 @@ def test_what_cannot_be_saved_on_the_way_is_refused(tmp_path, unchecked):
 
 
 def test_a_full_disk_ends_no_run(tmp_path, undisturbed, monkeypatch):
-    """It is told, the last good file stays, and the result is what it would have been."""
+    """A full disk causes a warning; the last valid file stays, and the result is unaffected."""
     path, sync, left = tmp_path / "run.ckpt", os.fsync, [5]
 
     def full(file):
@@ -188,7 +188,7 @@ def test_a_full_disk_ends_no_run(tmp_path, undisturbed, monkeypatch):
     monkeypatch.undo()
     assert (
         rbd.Checkpoint(path).read().values["rows"] == 3 * 64
-    )  # there are two syncs a save: its folder's, too
+    )  # each save has two syncs: one for the file, one for its folder
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(RUNS["equations"](path), undisturbed("equations"))
@@ -200,7 +200,7 @@ def test_a_full_disk_ends_no_run(tmp_path, undisturbed, monkeypatch):
     [("equations", 6, 2), ("searches", 2, 2), ("windows", 4, 2), ("gradients", 8, 5)],
 )
 def test_kills_at_random(tmp_path, undisturbed, name, least, most):
-    """Of each process again, until it ends: twenty in all, at the least."""
+    """Each process is killed repeatedly until it ends, twenty times in all or more."""
     if name == "gradients":
         pytest.importorskip("optax")
     path, random, kills = tmp_path / "run.ckpt", np.random.default_rng(0), 0

@@ -1,7 +1,8 @@
-"""Intervals: of many logs with noise, those of 95 % have the truth in 95 of 100, each by itself and all together.
+"""Coverage of intervals: over many noisy logs, 95 % intervals contain the true values in 95 of 100.
 
-Logs are of two hinges that measure torques, one four times as well as the other, or positions. Every estimator solves many such
-problems that differ in their noise alone, so little is compiled.
+This holds for each value and for the joint region. The logs are of two hinges, with torques, one four times as accurate as
+the other, or with positions. Every estimator solves many such problems that differ only in their noise, so little is
+compiled.
 """
 
 from dataclasses import replace
@@ -30,7 +31,7 @@ RUBS = [identify.damping(), identify.coulomb()]
 FREE = Parameters(THOUGHT, [identify.masses(), *RUBS])
 BODIES = Parameters(THOUGHT, [identify.inertias(), *RUBS])
 RATE = 10
-#: Of each channel.
+#: Noise of each channel.
 NOISE = {"tau": np.array([0.15, 0.04]), "q": np.array([2e-3, 5e-4]), "v": np.array([2e-2, 4e-2])}
 
 
@@ -40,7 +41,7 @@ def torques(model, q, v, a):
 
 
 def motion(seed, count, model=TRUE):
-    """A log of sums of three sines in each joint."""
+    """Returns a log of sums of three sines in each joint."""
     random, t = np.random.default_rng(seed), np.arange(count) / RATE
     speed = 1.2 * np.arange(1, 4)[:, None]
     size, phase = random.normal(size=(3, 2)) / 1.5, random.uniform(0, 6, (3, 2))
@@ -51,7 +52,7 @@ def motion(seed, count, model=TRUE):
 
 
 def swing(seed, count):
-    """A log of positions and velocities of a motion that torques drive."""
+    """Returns a log of positions and velocities of a motion driven by torques."""
     random, t = np.random.default_rng(seed), np.arange(count) / 50
     drive = np.sum(random.normal(size=(4, 1, 2)) * [4, 2] * np.sin(
         3 * np.arange(1, 5)[:, None, None] * t[:, None] + random.uniform(0, 6, (4, 1, 2))), axis=0)  # fmt: skip
@@ -61,7 +62,7 @@ def swing(seed, count):
 
 
 def noisy(log, random, channels=("tau",), outliers=0.0, missing=0.0):
-    """The log with noise; in some numbers, ten times as much; and without some."""
+    """Returns the log with noise, ten times as much in outliers, and with missing values."""
     changed = {}
     for name in channels:
         clean = log.channels[name].values
@@ -72,11 +73,18 @@ def noisy(log, random, channels=("tau",), outliers=0.0, missing=0.0):
 
 
 def covered(estimates, true, seen=True, robust=False):
-    """Of how many estimates the intervals of each have the truth, and the regions of all; by what data see, or all values."""
+    """Returns the fraction of estimates whose intervals (per value) and joint regions contain the true values.
+
+    Args:
+      estimates: The estimates.
+      true: The true values of each.
+      seen: If True, use only observable combinations; otherwise all values.
+      robust: True for robust estimates.
+    """
     from scipy.special import fdtri
 
     each, together = [], []
-    # Few that let outliers count for less go to and fro between two of them, and say that they have not converged.
+    # A few robust estimates oscillate between two outliers and report that they have not converged.
     assert np.mean([found.converged for found in estimates]) >= (0.95 if robust else 1)
     for found, truth in zip(estimates, true):
         assert not found.at_bounds
@@ -90,7 +98,10 @@ def covered(estimates, true, seen=True, robust=False):
 
 
 def check(estimates, true, seen=True, robust=False):
-    """Between 90 and 98 of 100. Of a hundred logs each by itself scatters by two, and may be off by four of these."""
+    """Asserts a coverage between 90 and 98 of 100.
+
+    For a hundred logs the standard deviation of each coverage is two, and the limits allow up to four of these.
+    """
     each, together = covered(estimates, true, seen, robust)
     few = len(estimates) < 200
     assert (0.87 if few else 0.9) <= together <= 0.98, (together, each)
@@ -104,7 +115,7 @@ def linear(parameters, physical=False):
 
 
 def nonlinear(parameters, compare, noise=None):
-    """From the truth, which is near: how far off searches may begin is another matter."""
+    """The search starts at the true values; convergence from afar is tested elsewhere."""
 
     def estimate(logs, robust):
         return solve(Problem(THOUGHT, logs, parameters, compare, noise=noise, robust=robust), start=TRUE)
@@ -113,7 +124,7 @@ def nonlinear(parameters, compare, noise=None):
 
 
 RK4, TORQUES, STATES = rbd.RungeKutta4(), ("tau",), ("q", "v")
-#: An estimator, what channels it compares, and how many samples.
+#: An estimator, the channels it compares, and the number of samples.
 ESTIMATORS = {
     "least squares": (linear(FREE), TORQUES, 60),
     "physical": (linear(BODIES, physical=True), TORQUES, 200),
@@ -127,7 +138,7 @@ ESTIMATORS = {
     "output error, free": (nonlinear(FREE, OutputError(0.3, "free", scheme=RK4)), STATES, 61),
     "output error, whole": (nonlinear(FREE, OutputError(None, scheme=RK4)), STATES, 61),
 }
-#: Logs, and what is wrong with them; robust or not.
+#: Logs and their faults; robust or not.
 CASES = {
     "plain": (1, {}, False),
     "robust": (1, {}, True),
@@ -151,7 +162,7 @@ def test_intervals_of_a_hundred_logs(estimator):
     check(*estimates(estimator, "plain", 100))
 
 
-#: Searches through simulations take a second each: of states of windows that are free or left out two cases, and fewer logs.
+#: Searches through simulations take a second each: free or omitted window states have only two cases and fewer logs.
 SEARCHES = {
     "output error, joined": CASES,
     "output error, free": ("plain", "outliers"),
@@ -166,23 +177,25 @@ SEARCHES = {
 def test_intervals_of_many_logs(estimator, case):
     found, true = estimates(estimator, case, 100 if estimator in SEARCHES else 400)
     check(found, true, robust=CASES[case][2])
-    # And the noise that was found is that which there is.
+    # The noise estimates match the true noise, too.
     if case in ("plain", "three with gaps"):
         noise = np.concatenate([NOISE[name] for name in ESTIMATORS[estimator][1]])
         mean = np.sqrt(np.mean([one.noise**2 for one in found], axis=0))
         np.testing.assert_allclose(mean / noise, 1, atol=0.02)
 
 
-# What was known beforehand. Where the truth is as uncertain as that says, and another in each log, so are intervals.
+# Priors. If the true values vary between logs as the prior states, the intervals cover them.
 
 
 def drawn(random, spread):
-    """The thought model with another lower link, as far off as `spread` says: to second order the distance of pseudo-inertias
-    is a half of the square of their relative change."""
+    """Returns the initial model with a random lower link, whose deviation is given by `spread`.
+
+    To second order, the distance of pseudo-inertias is half of the square of their relative change.
+    """
     change = random.normal(size=(4, 4))
     change = (
         (change + change.T) / 2 * spread
-    )  # of its diagonal `spread`, beside it less by √2, which is there twice
+    )  # the diagonal has deviation `spread`, the off-diagonal entries, which occur twice, less by √2
     root = np.linalg.cholesky(np.asarray(THOUGHT.inertias.pseudo_inertia[1]))
     body = rbd.Inertia.from_pseudo_inertia(jax.device_put(root @ (np.eye(4) + change) @ root.T))
     parameters = THOUGHT.inertias.parameters.at[1].set(body.parameters)
@@ -191,7 +204,7 @@ def drawn(random, spread):
 
 @pytest.mark.slow
 def test_intervals_with_bodies_that_were_known_to_ten_percent():
-    """Of all ten numbers, those as well that data say nothing of."""
+    """The intervals cover all ten parameters, including unobservable ones."""
     parameters = Parameters(THOUGHT, [identify.inertias("lower", spread=0.1), identify.damping()])
     random, found, true = np.random.default_rng(3), [], []
     for _ in range(400):
@@ -216,7 +229,7 @@ def test_intervals_with_priors(way, robust):
         robot = replace(TRUE, damping=damping, friction=friction)
         found.append(estimate([noisy(motion(0, 60, robot), random)], robust))
         true.append(np.asarray(parameters.values_of(robot)))
-    # It is neither all that is known nor nothing.
+    # The errors are between those of the prior and those of full information.
     errors = np.mean([one.standard_errors[2:] for one in found], axis=0)
     assert (errors < 0.0199).all() and (errors > 0.002).all() and errors.max() > 0.01, errors
     check(found, true)

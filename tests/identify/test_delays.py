@@ -1,4 +1,4 @@
-"""Controls that arrive late: in rollouts, and found from logs."""
+"""Delayed controls: in rollouts, and identified from logs."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ SPACING = 1 / 200
 
 
 def arm(first=None, second=None):
-    """One joint that two motors drive."""
+    """Returns a model with one joint that two motors drive."""
     model = dataclasses.replace(rbd.load("pendulum"), damping=jax.device_put(np.array([0.3])))
     motor = rbd.actuators.Motor
     return rbd.attach(
@@ -40,13 +40,13 @@ def delay_of(model, name):
 
 
 def told(rows, seed=0):
-    """Steps that last seven samples."""
+    """Returns piecewise constant commands that last seven samples."""
     random = np.random.default_rng(seed)
     return 4 * random.normal(size=(rows // 7 + 1, 2)).repeat(7, axis=0)[:rows]
 
 
 def simulated(model, u, substeps=1):
-    """Under controls that are held: its states at the samples."""
+    """Returns the states at the samples, under controls that are held between them."""
     fine = rbd.Controls(jax.device_put(u[:-1].repeat(substeps, axis=0)))
     path = rbd.rollout(model, START, fine, dt=SPACING / substeps, scheme=RK4, save_every=substeps)
     return np.asarray(path.q), np.asarray(path.v)
@@ -54,7 +54,10 @@ def simulated(model, u, substeps=1):
 
 @pytest.fixture(scope="module")
 def run():
-    """Of an arm whose first motor is late: positions and what is told. It begins when that has been the same for a while."""
+    """Positions and commands of an arm whose first motor is delayed.
+
+    The log starts after a period of constant command.
+    """
     u = told(405)
     q, _ = simulated(arm(LATE, None), u)
     t = SPACING * np.arange(len(u))
@@ -63,7 +66,7 @@ def run():
 
 
 def held_means(u, delay, step, rows):
-    """By a sum over small pieces of time."""
+    """Computes the means by a sum over small time intervals."""
     pieces = 1000
     t = step * (np.arange(rows * pieces) + 0.5) / pieces - delay
     row = np.floor(t / step).astype(int)
@@ -111,7 +114,7 @@ def test_what_does_not_know_what_was_told_before_refuses():
     ):
         with pytest.raises(ValueError, match="actuator 'first' of model 'pendulum' has a delay"):
             refused()
-    rbd.step(model, state, jnp.ones(1), dt=0.01)  # which is tau
+    rbd.step(model, state, jnp.ones(1), dt=0.01)  # a plain array is tau
     with pytest.raises(ValueError, match="delay"):
         arm(-0.1)
 
@@ -119,7 +122,7 @@ def test_what_does_not_know_what_was_told_before_refuses():
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["joined", "free"])
 def test_the_delay_of_an_actuator_is_found(run, nodes):
-    """By a log that has noise, from nothing, beside the damping; the other motor, which may be late, is not."""
+    """Identifies the delay from zero together with the damping, from a noisy log; the other motor's delay is zero."""
     problem = I.Problem(arm(0.0, 0.0), run, [I.delays(), I.damping()], I.OutputError(0.25, nodes, scheme=RK4))
     assert problem.parameters.names[:2] == ("first delay", "second delay")
     assert problem.parameters.units[:2] == ("s", "s")
@@ -134,7 +137,7 @@ def test_the_delay_of_an_actuator_is_found(run, nodes):
 
 @pytest.mark.slow
 def test_simulations_in_smaller_steps_have_the_delay_and_its_derivative():
-    """Steps that are a third of a sample, by which the simulation goes that made the log."""
+    """The step is a third of a sample, the step of the simulation that made the log."""
     u = told(205)
     q, v = simulated(arm(None, LATE), u, substeps=3)
     log = I.Log(SPACING * np.arange(len(u)), q, v, u=u).between(0.0199, 3.0)
@@ -163,13 +166,13 @@ def test_a_delay_of_zero_changes_nothing(run):
 
 
 def test_torques_whose_times_are_late_act_when_they_were_exerted():
-    """By parts of a sample, and told at other times."""
+    """The delay is a fraction of a sample, and the torques have their own times."""
     model = rbd.detach(arm(), "actuator")
     tau = told(101)[:, :1]
     t = SPACING * np.arange(len(tau))
     path = rbd.rollout(model, START, jax.device_put(tau[:-1]), dt=SPACING, scheme=RK4)
     q, v = np.asarray(path.q), np.asarray(path.v)
-    # The log's samples begin within those of the torques.
+    # The log's samples start within the time range of the torques.
     own = I.Channel(tau, t + 0.02, delay=0.02)
     log = I.Log(t, q, v, tau=own)
     exact = I.OutputError(0.05, "measured", scheme=RK4)
@@ -181,7 +184,7 @@ def test_torques_whose_times_are_late_act_when_they_were_exerted():
     shifted = dataclasses.replace(log, tau=I.Channel(tau, t, delay=0.003))
     given = drive.windows(model, [shifted]).given
     assert given.tau.shape[1:] == (22, 1) and given.held == 1
-    # In steps of 2.5 ms, the first begins 3 ms into a sample that lasts 5.
+    # With steps of 2.5 ms, the first step starts 3 ms into a sample of 5 ms.
     share = np.array([2.0 / 2.5, 0.5 / 2.5])
     given = np.asarray(given.tau)
     assert_close(given[0, 0], share @ tau[[0, 1]], 1e-9)
@@ -191,7 +194,7 @@ def test_torques_whose_times_are_late_act_when_they_were_exerted():
 
 def test_gaps_before_a_window_leave_it_out(run):
     u = run.u.values.copy()
-    u[98:100] = np.nan  # of windows of fifty samples the second, and with a delay also the third
+    u[98:100] = np.nan  # in the second window of fifty samples and, with a delay, also in the third
     log = dataclasses.replace(run, u=u)
     compare = I.OutputError(0.25, "measured", scheme=RK4)
     for delay, lost in ((None, 1), (0.012, 2)):
@@ -201,7 +204,7 @@ def test_gaps_before_a_window_leave_it_out(run):
 
 
 def test_samples_one_by_one_have_what_has_arrived(run):
-    """Which is that of two samples before, of a delay between one and two."""
+    """With a delay between one and two samples, this is the sample two steps before."""
     arrived = np.stack([np.append([np.nan] * 2, run.u.values[:-2, 0]), run.u.values[:, 1]], axis=1)
     late, prompt = (
         I.Equations.of(model, log, cutoff=20.0).errors(arm())

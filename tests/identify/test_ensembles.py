@@ -1,4 +1,4 @@
-"""Ensembles of simulations: what they are for motions that do not jump, and a pushed cube, whose do."""
+"""Ensembles of simulations: smooth motions, and a pushed cube whose motion has jumps."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ TRUTH = identify.Parameters(MODEL, identify.damping()).with_values(jnp.array([0.
 
 
 def test_places_of_an_ensemble():
-    """Straight functions have their own mean and slopes: pairs, without correlation, of unit variance."""
+    """Linear functions keep their mean and slopes: the points are symmetric pairs, uncorrelated, with unit variance."""
     for count, size in ((8, 4), (64, 14), (30, 15)):
         many = ensembles(3, count, size)
         assert many.shape == (3, count, size)
@@ -37,7 +37,7 @@ def log():
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["joined", "free"])
 def test_smooth_motions_have_the_same_estimate(log, nodes):
-    """Where a motion does not jump, the mean of an ensemble is the one in its middle, and so are its slopes."""
+    """For smooth motions, the mean and slopes of an ensemble equal those of its central simulation."""
     single, many = (
         identify.solve(
             identify.Problem(
@@ -75,7 +75,7 @@ def test_what_an_ensemble_takes(log):
         identify.OutputError(nodes="measured", ensemble=8)
 
 
-# A cube that is pushed over a table.
+# A cube pushed over a table.
 
 CUBE = """<mujoco><option timestep="0.002" cone="elliptic"/><worldbody>
 <geom name="table" type="plane" size="5 5 .1" friction="{friction}"/>
@@ -84,7 +84,7 @@ CUBE = """<mujoco><option timestep="0.002" cone="elliptic"/><worldbody>
 
 
 def pushed(mass, friction, noise, seed, count):
-    """A log of MuJoCo: forces at the cube's centre, and where it is. Without noise its velocities, too."""
+    """Returns a MuJoCo log: forces at the cube's center, and its pose. Without noise it also has velocities."""
     real = mujoco.MjModel.from_xml_string(CUBE.format(mass=mass, friction=friction))
     model = rbd.load_mjcf(CUBE.format(mass=1.0, friction=0.5))
     data, random = mujoco.MjData(real), np.random.default_rng(seed)
@@ -115,9 +115,9 @@ FREE = [identify.masses("cube"), identify.sliding_friction("cube")]
 @pytest.mark.slow
 @pytest.mark.parametrize(("mass", "friction", "seed"), [(1.3, 0.42, 0), (0.8, 0.6, 1)])
 def test_mass_and_friction_of_a_pushed_cube(mass, friction, seed):
-    """From positions with noise of 0.2 mm and 0.2 mrad, twice what the cube sinks in; guessed 30 % and 20 % off.
+    """Identifies from positions with noise of 0.2 mm and 0.2 mrad, twice the penetration; guesses are 30 % and 20 % off.
 
-    What chatter does that no ensemble foresees comes in bursts, so errors count the less the larger they are.
+    Chatter that no ensemble predicts occurs in bursts, so large errors get smaller weights.
     """
     model, log = pushed(mass, friction, 2e-4, seed, 1000)
     compare = identify.OutputError(window=0.25, nodes="free", ensemble=48)
@@ -127,8 +127,10 @@ def test_mass_and_friction_of_a_pushed_cube(mass, friction, seed):
 
 @pytest.mark.slow
 def test_mass_and_friction_of_a_pushed_cube_from_exact_states():
-    """Where states are known exactly, each step is what MuJoCo does, but for what its solver leaves (2e-5 of the mass), which
-    chatter magnifies over more of them."""
+    """With exact states, each step equals MuJoCo's up to its solver error.
+
+    This error is 2e-5 of the mass, and chatter amplifies it over several steps.
+    """
     model, log = pushed(1.3, 0.42, 0.0, 0, 500)
     found = identify.solve(
         identify.Problem(model, log, FREE, identify.OutputError(window=0.002, nodes="measured"))

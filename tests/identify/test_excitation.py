@@ -1,4 +1,4 @@
-"""Motions that say the most: they keep their limits, are better than random ones, and what they promise comes true."""
+"""Excitation motions: they respect their limits, are more informative than random ones, and predict errors correctly."""
 
 import functools
 import re
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("without_kernels")
 
 ARM = rbd.load("double_pendulum")
 FREE = [identify.inertias(), identify.damping(), identify.coulomb()]
-#: Small, and the same for all, so that little is compiled.
+#: Small and shared by the tests, so that little is compiled.
 SMALL = {"seconds": 4.0, "harmonics": 3, "starts": 2, "steps": 75, "rate": 100.0}
 LIMITS = {"effort": 40.0, "speed": 4.0, "lower": -2.0, "upper": 2.5, "acceleration": 30.0}
 START = [0.3, -0.5]
@@ -30,7 +30,7 @@ START = [0.3, -0.5]
 
 @functools.cache
 def found_motion(**options):
-    """The excitation of the arm from `START`, within the limits."""
+    """Returns the excitation of the arm from `START`, within the limits."""
     return excitation(ARM, FREE, start=START, **options, **LIMITS, **SMALL)
 
 
@@ -41,12 +41,12 @@ def found():
 
 @jax.jit
 def along(motion, t):
-    """Positions, velocities and accelerations at a time or at several."""
+    """Returns positions, velocities and accelerations at one or several times."""
     return motion.q(t), motion.v(t), motion.a(t)
 
 
 def states_of(motion, t):
-    """The same as arrays of NumPy."""
+    """Returns the states as NumPy arrays."""
     return map(np.asarray, along(motion, t))
 
 
@@ -77,7 +77,7 @@ def test_a_motion_is_what_it_is_the_derivative_of(motion):
 
 
 def test_bounds_hold_and_are_met(motion):
-    """A polynomial of sines between its samples (Ehlich & Zeller)."""
+    """The bounds include a polynomial of sines between its samples (Ehlich & Zeller)."""
     t = np.arange(20_000) * 3.0 / 20_000
     low, high, speed, acceleration = motion.extent()
     q, v, a = (x[:, [1, 0]] for x in states_of(motion, t))
@@ -100,7 +100,7 @@ def test_what_does_not_move_rests():
 
 
 def test_a_policy_follows_it(found):
-    """From beside the motion onto it, as fast as the bandwidth says."""
+    """The policy converges to the motion at a rate given by the bandwidth."""
     motion, model = found.motion, replace(ARM, damping=jax.device_put(np.array([0.3, 0.2])))
 
     @jax.jit
@@ -114,7 +114,7 @@ def test_a_policy_follows_it(found):
     assert (off[100] < off[0] / 3).all()
 
 
-# What is found.
+# Solutions.
 
 
 def test_limits_are_kept(found):
@@ -123,7 +123,7 @@ def test_limits_are_kept(found):
     assert (q >= -2.0).all() and (q <= 2.5).all() and (np.abs(v) <= 4.0).all() and (np.abs(a) <= 30.0).all()
     tau = np.asarray(jax.jit(jax.vmap(lambda *x: rbd.inverse_dynamics(ARM, *x)))(q, v, a))
     assert (np.abs(tau) <= 40.0).all()
-    # And to its margin of five percent, one or the other is used.
+    # At least one of the limits is active, up to the margin of five percent.
     assert (found.low == -2.0 + 0.05 * 4.5 / 2).all() and (found.speed == 0.95 * 4.0).all()
     used = [np.ptp(q, 0) / 4.5, np.abs(v).max(0) / 4.0, np.abs(a).max(0) / 30.0, np.abs(tau).max(0) / 40.0]
     assert (np.max(used, axis=0) > 0.9).all() and np.max(used) <= 0.951
@@ -138,7 +138,7 @@ def test_it_starts_at_rest_where_it_was_told(found):
 
 
 def test_it_says_more_than_random_motions(found):
-    """By its own account, and by that of the determinant that estimates have."""
+    """This holds by the reported gain and by the determinant of the estimates' covariance."""
     assert found.gain > 1.5
     random = np.random.default_rng(3)
     sizes = []
@@ -153,7 +153,7 @@ def test_it_says_more_than_random_motions(found):
 
 
 def covariance_of(motion, share=1.0):
-    """The log-determinant of the information matrix of the regressor over a part of the motion."""
+    """Returns the log-determinant of the covariance from the regressor of the motion, scaled by `share`."""
     rows = np.asarray(regressors_along(motion, share, motion.times(100.0)))
     kept = np.concatenate([np.array(base().kept), np.arange(20, 24) + 2])  # inertias, damping, friction
     rows = (rows[:, :, kept] / 0.4).reshape(-1, len(kept))
@@ -173,7 +173,7 @@ def base():
 
 @pytest.mark.slow
 def test_errors_are_what_estimates_have():
-    """Those that are promised, of many runs with noise; each joint has a noise of its own."""
+    """Predicted errors match the scatter of many noisy runs, with different noise in each joint."""
     robot = replace(ARM, damping=jnp.array([0.6, 0.4]), friction=jnp.array([0.5, 0.3]))
     found = excitation(robot, FREE, start=START, noise=[0.5, 0.1], **LIMITS, **SMALL)
     random, log, runs = np.random.default_rng(5), found.log(), 200
@@ -182,7 +182,7 @@ def test_errors_are_what_estimates_have():
     for _ in range(runs):
         noisy = replace(samples, tau=samples.tau + random.normal(size=samples.tau.shape) * [0.5, 0.1])
         values.append(identify.Equations.none(robot).with_samples(noisy).factors)
-    # What least squares makes of equations, all at once.
+    # Least squares for all runs at once.
     kept = np.array([found.parameters.names.index(name) for name in found.base_names])
     columns = np.concatenate([np.arange(20), np.arange(22, 26)])[kept]
     estimates = []
@@ -192,7 +192,7 @@ def test_errors_are_what_estimates_have():
     spread = np.std(estimates, axis=0)
     np.testing.assert_allclose(spread, found.base_standard_errors, rtol=0.25)
     assert found.noise.tolist() == [0.5, 0.1]
-    # And what `least_squares` says of one of them.
+    # `least_squares` reports the same for a single run.
     noisy = replace(log, tau=log.tau.values + random.normal(size=samples.tau.shape) * [0.5, 0.1])
     estimate = identify.least_squares(ARM, noisy, FREE)
     assert estimate.base_names == found.base_names
@@ -209,7 +209,7 @@ def test_the_same_seed_makes_the_same_motion(found):
 
 
 def test_units_do_not_matter():
-    """An arm in centimetres is found the same motion."""
+    """An arm in centimeters gets the same motion."""
     long, inertias = 100.0, ARM.inertias.parameters
     scale = jnp.array([[1.0] + [long] * 3 + [long**2] * 6])
     other = replace(
@@ -229,7 +229,7 @@ def test_units_do_not_matter():
 def test_joints_that_are_not_measured_and_do_not_move():
     found = excitation(ARM, identify.inertias(), joints=["elbow"], noise=0.1, effort=40.0, **SMALL)
     assert np.isinf(found.noise[0]) and (np.asarray(along(found.motion, 1.3)[1])[0] == 0)
-    # Of a single hinge in a plane three numbers are seen.
+    # A single hinge in a vertical plane has three observable parameters.
     assert found.base_names == ("lower hx", "lower hz", "lower Iyy")
     both = excitation(ARM, identify.inertias(), joints=["elbow"], noise=[0.1, 0.1], effort=40.0, **SMALL)
     assert len(both.base_names) > 3
@@ -262,7 +262,7 @@ def test_an_arm_with_seven_joints():
 
 
 def with_a_pillar():
-    """The arm with a hand, and a pillar where it would like to go."""
+    """Returns the arm with a hand, and a pillar in its workspace."""
     return rbd.attach(
         rbd.detach(ARM, "shape"),
         rbd.Shape("hand", "lower", rbd.shapes.Sphere(0.1), (0, 0, -1.0)),
@@ -273,7 +273,7 @@ def with_a_pillar():
 
 @pytest.mark.slow
 def test_shapes_are_kept_apart():
-    """The hand goes round a pillar through which it goes if nobody looks."""
+    """The hand avoids a pillar that it would hit without the clearance."""
     model = with_a_pillar()
     motions = {}
     for clearance in (0.03, None):
@@ -291,7 +291,7 @@ def test_shapes_are_kept_apart():
 
 @pytest.mark.slow
 def test_what_cannot_be_kept_apart_is_told():
-    """Shapes that are never apart are left out; where nothing can be done, that is an error which names them."""
+    """Shapes that are never apart are skipped with a remark; if no motion avoids contact, the error names the shapes."""
     always = rbd.attach(
         with_a_pillar(),
         rbd.Shape("shell", "world", rbd.shapes.Sphere(2.5)),
@@ -310,7 +310,7 @@ def test_what_cannot_be_kept_apart_is_told():
     assert "nothing keeps its bodies away" in said and "joint 'elbow' has no limits of its own" in said
 
 
-# What it is made of.
+# Parts of the optimization problem.
 
 
 def designed(model=None, start=None, noise=None, **options):
@@ -325,9 +325,9 @@ def designed(model=None, start=None, noise=None, **options):
 
 @pytest.mark.parametrize("start", [pytest.param(None, marks=pytest.mark.slow), START])
 def test_gradients_are_differences(start):
-    """Of the loss with all of its parts, by every unknown: torques and distances that are beyond their limits, too."""
+    """The gradient of the loss, including violated torque and distance limits, matches finite differences."""
     design, _, points = designed(with_a_pillar(), start, effort=15.0)
-    # One motion at seven times, beyond both kinds of limits: of fewer than eight states no kernel is made.
+    # One motion at seven times violates both limits: with fewer than eight states no kernel is made.
     number, count = 2 if start is None else 3, 7
     points = jax.tree.map(lambda x: jax.device_put(np.asarray(x)[number : number + 1]), points)
     whole, back = ravel_pytree(points)
@@ -345,7 +345,7 @@ def test_gradients_are_differences(start):
 
 
 def test_all_points_are_within_limits():
-    """Whatever the unknowns, positions, speeds and accelerations are, and it starts at rest."""
+    """For any unknowns, positions, speeds and accelerations are within limits, and motions start at rest if requested."""
     for start in (None, START):
         design, _, points = designed(start=start)
         random = np.random.default_rng(3)
@@ -358,7 +358,7 @@ def test_all_points_are_within_limits():
 
 
 def test_random_motions_are_the_unit_of_information():
-    # Not with friction, which turns more slowly for those who look for a motion.
+    # Without friction, which the search smooths.
     free = [identify.inertias(), identify.damping()]
     design, _, points = designed(free=free)
     found = design_of.judged(design, design_of.series_of(design, points), 48)[0]
@@ -366,7 +366,7 @@ def test_random_motions_are_the_unit_of_information():
 
 
 def test_what_is_known_beforehand_counts():
-    """The information of a prior, less what of it goes to what is not seen: that of the covariance of what is."""
+    """The information of a prior is that of the covariance of observable combinations, without the unobservable part."""
     deviation = 0.1 * np.abs(np.asarray(ARM.inertias.parameters)).max() + np.arange(10) / 50
     free = [identify.inertias(prior=(None, deviation)), identify.damping(prior=(None, 0.3))]
     design, _, _ = designed(free=free)
@@ -380,7 +380,7 @@ def test_what_is_known_beforehand_counts():
     assert_close(design.known, expected, 1e-8)
 
 
-# Files, and what is refused.
+# Files and errors.
 
 
 def test_files_are_logs(found, tmp_path, recwarn):

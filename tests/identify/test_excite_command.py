@@ -1,4 +1,4 @@
-"""The command `excite`: what it writes and prints, and how it refuses what it cannot do."""
+"""The command `excite`: files, output and errors."""
 
 import re
 
@@ -12,7 +12,7 @@ from rbd_jax.__main__ import main
 pytestmark = pytest.mark.usefixtures("without_kernels")
 
 
-#: So little that nothing takes long.
+#: Options that make runs fast.
 LITTLE = [
     "--seconds",
     "3",
@@ -36,7 +36,7 @@ def run(capsys, *arguments):
 
 
 def test_excite(tmp_path, capsys):
-    """Files that logs are read from, within the limits, a picture, and a table; none of it is replaced unasked."""
+    """Writes files that logs are read from, a picture and a table; existing files are not replaced."""
     folder = tmp_path / "a" / "b"
     arguments = ["double_pendulum", *LITTLE, "--free", "inertias:lower,damping", "--from-reference", "--speed", 3,
                  "--noise", "0.1", "--out", folder]  # fmt: skip
@@ -87,7 +87,7 @@ def test_excite(tmp_path, capsys):
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(tmp_path, capsys, arguments, said):
-    """In one line, and nothing is written."""
+    """The error is one line, and nothing is written."""
     code, _, err = run(capsys, *arguments, "--out", tmp_path / "out")
     assert code == 2 and said in err and err.count("\n") == 1, err
     assert not list(tmp_path.rglob("excitation*"))

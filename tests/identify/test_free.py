@@ -1,4 +1,4 @@
-"""What `--free` of the commands says."""
+"""The option `--free` of the commands."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from rbd_jax.cli.free import KINDS, free
 
 
 def test_kinds_are_those_of_the_library():
-    """All of them but those that take more than names, and each under its own name."""
+    """The option has all parameter groups that need only names, under the names of the library."""
     assert all(getattr(rbd.identify, name) is kind for name, kind in KINDS.items())
     model = rbd.load("arm7")
     whole = free("inertias,damping")
@@ -18,7 +18,10 @@ def test_kinds_are_those_of_the_library():
 
 
 def test_patterns():
-    """A kind with several patterns is one; commas in brackets are the pattern's; spaces and hyphens are forgiven."""
+    """Several patterns of one group are combined; commas in brackets belong to the pattern.
+
+    Spaces and hyphens are accepted.
+    """
     assert free("inertias:link_*, coulomb:joint_[1,3]") == [
         rbd.identify.inertias("link_*"),
         rbd.identify.coulomb("joint_[1,3]"),

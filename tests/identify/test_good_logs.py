@@ -1,4 +1,4 @@
-"""Right logs of all bundled robots are let pass, without a word: a false alarm is worse than a miss."""
+"""Valid logs of all bundled robots pass the checks without warnings: a false alarm is worse than a miss."""
 
 import warnings
 
@@ -16,7 +16,7 @@ EVERY_DAY = ["cartpole", "quadruped"]
 
 
 class Motions:
-    """Smooth motions of a robot, several seconds long, at any times: positions, velocities and accelerations."""
+    """Smooth motions of a robot over several seconds, evaluated at any times: positions, velocities and accelerations."""
 
     def __init__(self, name: str):
         self.model = rbd.load(name)
@@ -26,7 +26,7 @@ class Motions:
 
         @jax.jit
         def along(ways):
-            """Configurations, and velocities at the middle one of three."""
+            """Returns configurations, and velocities at the middle of three."""
             q = jax.vmap(lambda way: rbd.integrate(model, here, way))(ways.reshape(-1, model.nv)).reshape(
                 -1, 3, model.nq
             )
@@ -36,7 +36,7 @@ class Motions:
         self._along, self._step = along, step
 
     def states(self, seed: int, t: np.ndarray, size: float = 1.0, still=()):
-        """q, v and a; the degrees of freedom in `still` do not move."""
+        """Returns q, v and a; the degrees of freedom in `still` do not move."""
         random, nv = np.random.default_rng(seed), self.model.nv
         speed = 2 * np.pi * random.uniform(0.1, 0.8, (3, nv))
         much = size * random.uniform(0.1, 0.4, (3, nv)) * random.choice([0.2, 1.0], nv)
@@ -53,7 +53,7 @@ class Motions:
         return q, v, (after - before) / 2e-3
 
     def _padded(self, t):
-        """To one length for all, that nothing is compiled twice."""
+        """Pads to a common length, to avoid recompilation."""
         return np.concatenate([t, np.full(2000 - len(t), t[-1])])
 
 
@@ -68,7 +68,7 @@ def motions(request):
 
 
 def unit(model, q):
-    """With quaternions of unit length, as all are that were measured."""
+    """Normalizes quaternions, as in measured data."""
     for _, at in quaternions(model):
         q[:, at] /= np.linalg.norm(q[:, at], axis=1, keepdims=True)
     return q
@@ -86,7 +86,7 @@ def short(motions, seed):
 
 
 def noisy(motions, seed):
-    """In all of them, from hardly to as much as the motion."""
+    """Noise in all channels, from negligible to as large as the motion."""
     t, random = np.arange(800) / 200, np.random.default_rng(seed)
     q, v, a = motions.states(seed, t, size=[1.0, 0.3, 0.05, 0.01][seed % 4])
     size = 10 ** random.uniform(-5, -2)
@@ -95,14 +95,14 @@ def noisy(motions, seed):
 
 
 def of_differences(motions, seed):
-    """Velocities that are differences of noisy positions, as many controllers send them."""
+    """Velocities are differences of noisy positions, as many controllers send them."""
     t, random = np.arange(1000) / 500, np.random.default_rng(seed)
     q, v, a = motions.states(seed, t)
     return Log(t, q, v + 1e-4 * 500 * np.diff(random.normal(size=(1001, v.shape[1])), axis=0))
 
 
 def offset(motions, seed):
-    """Velocities with a constant error, and slowly filtered ones."""
+    """Velocities with a constant error, and slowly filtered velocities."""
     t, random = np.arange(800) / 200, np.random.default_rng(seed)
     q, v, a = motions.states(seed, t)
     lag = motions.states(seed, t - 0.02)[1] if seed % 2 else v
@@ -110,7 +110,7 @@ def offset(motions, seed):
 
 
 def partly_at_rest(motions, seed):
-    """Some joints do not move, and are measured with noise or without."""
+    """Some joints do not move, with or without measurement noise."""
     t, random = np.arange(600) / 100, np.random.default_rng(seed)
     nv = motions.model.nv
     still = random.choice(nv, size=max(nv // 2, 1), replace=False)
@@ -121,7 +121,7 @@ def partly_at_rest(motions, seed):
 
 
 def quantized(motions, seed):
-    """By encoders of few lines, and in single precision."""
+    """Coarse encoders, and single precision."""
     t = np.arange(1500) / 1000
     q, v, a = motions.states(seed, t)
     line = 2 * np.pi / [4096, 1024][seed % 2]
@@ -130,7 +130,7 @@ def quantized(motions, seed):
 
 
 def rates(motions, seed):
-    """From 10 Hz to 1 kHz, at uneven times, counted from 1970."""
+    """Rates from 10 Hz to 1 kHz, uneven times, and Unix time stamps."""
     random = np.random.default_rng(seed)
     rate = [10, 25, 60, 250, 1000][seed % 5]
     even = np.arange(min(8 * rate, 1500)) / rate
@@ -159,7 +159,7 @@ def other_clocks(motions, seed):
 
 
 def signs_jump(motions, seed):
-    """Quaternions are given with either sign."""
+    """Quaternions have either sign."""
     t, random = np.arange(800) / 200, np.random.default_rng(seed)
     q, v, a = motions.states(seed, t)
     for _, at in quaternions(motions.model):
@@ -168,7 +168,7 @@ def signs_jump(motions, seed):
 
 
 def beyond_limits(motions, seed):
-    """A little, as compliant stops and simulations let them; and torques up to what motors can for a moment."""
+    """Positions slightly beyond limits, as with compliant limits, and torques up to the peak of motors."""
     t = np.arange(800) / 200
     model = motions.model
     q, v, a = motions.states(seed, t)

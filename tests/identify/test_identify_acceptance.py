@@ -1,5 +1,8 @@
-"""Identification as a whole: an arm in MuJoCo that carries what its model does not know, a robot that floats and is pushed by
-something that nobody measured, an arm whose joints do not sit where they should."""
+"""Acceptance tests of identification.
+
+The robots are an arm in MuJoCo with an unmodeled payload, a floating robot with unmeasured pushes, and an arm with misplaced
+joints.
+"""
 
 from dataclasses import replace
 
@@ -25,13 +28,13 @@ def mujoco_arm():
 
 
 def check_arm(mujoco_arm, seed, everything=False, encoders=False):
-    """Held-out torques are as good as the noise of their measurement, the payload is weighed to 1 %."""
+    """Errors of held-out torques are within measurement noise, and the payload is identified to 1 %."""
     robot = mujoco_arm.arm(seed)
     thought, slow = robot.thought, mujoco_arm.SLOW
     (log, _), (held, noise) = (mujoco_arm.run(robot, n, encoders=encoders) for n in (seed, 50 + seed))
     equations, held = (Equations.of(thought, one, slow=slow) for one in (log, held))
     found = identify.physical_least_squares(thought, equations, mujoco_arm.FREE)
-    # What encoders do not show of the acceleration, the true model lacks as well.
+    # Even the true model has the errors of accelerations from encoders.
     floor = held.errors(robot.true) if encoders else noise
     assert (held.errors(found.model) < 1.05 * floor).all(), held.errors(found.model) / floor
     payload = found.value("link7 mass") - thought.inertias.mass.tolist()[6]
@@ -41,7 +44,8 @@ def check_arm(mujoco_arm, seed, everything=False, encoders=False):
     np.testing.assert_allclose(found.model.friction, robot.true.friction, rtol=0.05)
     if not everything:
         return
-    # Of all bodies, what can be seen of a fixed arm: its base parameters, and friction of two kinds. The rest is named.
+    # With all bodies estimated, a fixed arm determines its base parameters and both kinds of friction. The rest is reported
+    # as unobservable.
     whole = identify.physical_least_squares(thought, equations, mujoco_arm.EVERYTHING)
     errors = held.errors(whole.model) / floor
     assert (errors < (1.07 if encoders else 1.05)).all(), errors
@@ -66,14 +70,14 @@ def test_arms_with_payloads(mujoco_arm, seed, encoders):
     check_arm(mujoco_arm, seed, True, encoders)
 
 
-# A quadruped that is pushed.
+# A pushed quadruped.
 
 
 STEP, STEPS, KEPT = 2e-3, 400, 4
 
 
 def quadruped():
-    """The quadruped with dampers in its joints, and what it is thought to be: other bodies, and none."""
+    """Returns the quadruped with joint damping, and an initial model with other bodies and no damping."""
     robot = rbd.fuse_fixed(rbd.detach(rbd.load("quadruped"), "shape", "actuator", "sensor", "keyframe"))
     roots = jnp.linalg.cholesky(robot.inertias.pseudo_inertia)
     roots = roots @ (jnp.eye(4)[None] + 0.2 * np.random.default_rng(3).normal(size=(13, 4, 4)))
@@ -83,8 +87,10 @@ def quadruped():
 
 
 def flights(true, seed, count, pushed):
-    """Jumps in which the legs swing: torques of the legs to 1 %, accelerations to 0.02, no force on the trunk; but something
-    pushes it in a tenth of the samples."""
+    """Returns logs of jumps in which the legs swing and a push acts on the trunk in a tenth of the samples.
+
+    The leg torques have an error of 1 %, the accelerations of 0.02, and the log has no force on the trunk.
+    """
     random, t = np.random.default_rng(seed), np.arange(STEPS) * STEP
     speed = 1.6 * np.pi * np.arange(1, 6)[:, None]
     size = 0.3 * random.normal(size=(count, 1, 5, 12)) / np.arange(1, 6)[:, None]
@@ -119,7 +125,7 @@ def flights(true, seed, count, pushed):
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 @pytest.mark.parametrize("estimator", [identify.least_squares, identify.physical_least_squares])
 def test_a_quadruped_that_is_pushed(estimator, dtype):
-    """Robust estimates are as good as the truth on flights without pushes; plain ones are off by many times the noise."""
+    """Robust estimates match the true model on flights without pushes; plain ones are off by many times the noise."""
     true, thought = quadruped()
     logs, held = flights(true, 0, 20, True), Equations.of(true, flights(true, 1, 10, False))
     floor = held.errors(true)
@@ -134,13 +140,16 @@ def test_a_quadruped_that_is_pushed(estimator, dtype):
     assert np.sqrt(np.mean(((found.base_values - base) / found.base_standard_errors) ** 2)) < 2
 
 
-# An arm whose joints do not sit where they should.
+# An arm with misplaced joints.
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["arm7", "reacher"])
 def test_placements_to_a_tenth_of_a_millimetre(name):
-    """From errors of 1 mm and 1 mrad, by where cameras see the hand, to 0.03 mm. What they do not see is not asked for."""
+    """Placements with errors of 1 mm and 1 mrad, identified from camera data of the hand, are accurate to 0.03 mm.
+
+    Unobservable directions are not compared.
+    """
     robot = rbd.fuse_fixed(rbd.detach(rbd.load(name), "shape", "actuator", "sensor", "keyframe"))
     markers = [rbd.Site(f"m{i}", robot.body_names[-1], tuple(0.1 * np.eye(3)[i])) for i in range(3)]
     cameras = [rbd.sensors.FramePosition(f"seen{i}", f"m{i}") for i in range(3)]
@@ -159,7 +168,7 @@ def test_placements_to_a_tenth_of_a_millimetre(name):
     readings = np.asarray(seen(true, q)) + 3e-5 * random.normal(size=(400, 3, 3))
     log = Log(np.arange(400) / 10, q, sensors={f"seen{i}": readings[:, i] for i in range(3)})
     found = identify.solve(identify.Problem(thought, log, parameters, identify.EquationError()))
-    # Where joints sit along and about their own axes is not seen, and not needed: the hand is where it is.
+    # Positions along and rotations about the joint axes are unobservable and not needed: the hand pose is the same.
     assert found.converged and found.unobservable
     off = lambda model: np.abs(np.asarray(seen(model, other) - seen(true, other))).max()
     assert off(thought) > 1e-3 and off(found.model) < 1e-4, (off(thought), off(found.model))

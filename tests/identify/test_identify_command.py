@@ -1,4 +1,4 @@
-"""The command `identify`: what it writes and prints, what it refuses, and what it says of results not to be trusted."""
+"""The command `identify`: files, output, errors, and warnings about unreliable results."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("without_kernels")
 
 
 I = rbd.identify
-#: Estimators with what makes them quick here.
+#: Estimators with options that make them fast in these tests.
 ESTIMATORS = {
     "auto": [],
     "least-squares": ["--slow", "0.02"],
@@ -33,7 +33,10 @@ ESTIMATORS = {
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
-    """Two runs of a pendulum that is heavier than its model and rubs: positions, velocities, torques; as text and as arrays."""
+    """Two runs of a pendulum that is heavier than its model and damped, as text and as arrays.
+
+    They contain positions, velocities and torques.
+    """
     folder = tmp_path_factory.mktemp("logs")
     model = rbd.load("pendulum")
     heavier = rbd.Inertia.from_parameters(jax.device_put(1.4 * np.asarray(model.inertias.parameters)))
@@ -59,7 +62,7 @@ def logs(tmp_path_factory):
             folder / f"run{seed}.csv", rows, delimiter=",", header="t,q_swing,v_swing,tau_swing", comments=""
         )
         np.savez(folder / f"run{seed}.npz", t=t, q=q, v=v, tau=tau)
-        # As simulations have it, with torques that are held from one sample to the next.
+        # As in simulations, with torques held constant between samples.
         start = rbd.State(jax.device_put(q[0]), jax.device_put(v[0]))
         path = rbd.rollout(truth, start, jax.device_put(tau[:200]), dt=0.01)
         np.savez(folder / f"held{seed}.npz", t=path.t, q=path.q, v=path.v, tau=tau[:201])
@@ -77,7 +80,7 @@ def run(capsys, *arguments):
     [name if name != "output-error" else pytest.param(name, marks=pytest.mark.slow) for name in ESTIMATORS],
 )
 def test_every_estimator_writes_every_file(logs, tmp_path, capsys, estimator):
-    """The truth comes out, in each of the files; progress goes to stderr."""
+    """All files contain the true values; progress goes to stderr."""
     folder = tmp_path / "deep" / "out"
     used, held = ("held1.npz", "held2.npz") if estimator == "output-error" else ("run1.csv", "run2.npz")
     code, out, err = run(
@@ -113,7 +116,7 @@ def test_every_estimator_writes_every_file(logs, tmp_path, capsys, estimator):
 
 
 def test_several_runs_are_cross_validated(logs, tmp_path, capsys):
-    """Each held out in turn; a single one in pieces; not at all if that is asked for. Runs of one name are told apart."""
+    """Each run is held out once; a single run is split; `--folds 0` disables this. Runs of the same name stay distinct."""
     (tmp_path / "run1.npz").write_bytes((logs / "run2.npz").read_bytes())
     arguments = ["pendulum", logs / "run1.npz", tmp_path / "run1.npz", "--free", "masses"]
     assert run(capsys, *arguments, "--out", tmp_path / "a")[0] == 0
@@ -132,9 +135,9 @@ def test_several_runs_are_cross_validated(logs, tmp_path, capsys):
 
 
 def test_a_result_that_is_there_is_not_replaced_unasked(logs, tmp_path, capsys):
-    """Nor is anything else that is in the way, asked or not."""
+    """Other files in the way are never replaced, even with --overwrite."""
     folder = tmp_path / "out"
-    folder.mkdir()  # an empty one is as good as none
+    folder.mkdir()  # an empty folder may be used
     arguments = ["pendulum", logs / "run1.npz", "--free", "masses", "--folds", 0, "--quiet", "--out", folder]
     assert run(capsys, *arguments)[0] == 0
     before = {path: path.read_bytes() for path in folder.iterdir()}
@@ -154,7 +157,10 @@ def test_a_result_that_is_there_is_not_replaced_unasked(logs, tmp_path, capsys):
 
 
 def test_what_is_not_to_be_trusted_says_why(logs, tmp_path, capsys):
-    """Exit code 3, and all files: a search that was cut short; torques of the wrong sign; an estimate that does not hold."""
+    """The exit code is 3, and all files are written.
+
+    The cases are an unconverged search, torques of the wrong sign, and an estimate that fails on held-out data.
+    """
     code, out, err = run(
         capsys, "pendulum", logs / "run1.npz", "--free", "masses,damping", "--estimator", "equation-error", "--turns", 1,
         "--noise", "tau=0.02", "--out", tmp_path / "a", "--quiet",
@@ -175,7 +181,7 @@ def test_what_is_not_to_be_trusted_says_why(logs, tmp_path, capsys):
 
 
 def test_a_format_that_cannot_hold_the_model(logs, tmp_path, capsys, monkeypatch):
-    """It is said, and the other is written."""
+    """The failure is reported, and the other format is written."""
     from rbd_jax.cli import identify
 
     def refuse(model, path):
@@ -190,7 +196,7 @@ def test_a_format_that_cannot_hold_the_model(logs, tmp_path, capsys, monkeypatch
 
 
 def broken(folder):
-    """Files that are no logs, by what is to be said of each."""
+    """Writes files that are not logs; the test has their messages."""
     rows = np.arange(20) / 100
     np.savez(folder / "no_times.npz", q=np.zeros((20, 1)))
     np.savez(folder / "no_forces.npz", t=rows, q=np.sin(rows)[:, None])
@@ -241,7 +247,7 @@ def broken(folder):
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(logs, tmp_path, capsys, monkeypatch, arguments, said):
-    """In one line, without a traceback, and nothing is written."""
+    """The error is one line without a traceback, and nothing is written."""
     folder = broken(tmp_path)
     for name in ("run1.npz", "run2.npz"):
         (folder / name).write_bytes((logs / name).read_bytes())
@@ -249,7 +255,7 @@ def test_what_cannot_be_is_refused(logs, tmp_path, capsys, monkeypatch, argument
     monkeypatch.chdir(folder)
     given = [*arguments, *([] if "--out" in arguments else ["--out", "out"])]
     given = [*given, *([] if "--free" in given else ["--free", "masses"]), "--quiet"]
-    if "--folds" in given and "3" in given:  # which is said, and goes on
+    if "--folds" in given and "3" in given:  # a warning only; the run continues
         code, _, err = run(capsys, "pendulum", *[one for one in given if one != "--quiet"])
         assert code == 0 and said in " ".join(err.split())
         return
@@ -266,7 +272,7 @@ def test_no_robot(logs, tmp_path, capsys):
 
 @pytest.mark.parametrize("there", [False, True])
 def test_an_end_in_the_middle_leaves_nothing_half(logs, tmp_path, capsys, monkeypatch, there):
-    """Whatever was there before is there still, and beside it what --resume goes on from."""
+    """Earlier results stay, next to a checkpoint for --resume."""
     folder = tmp_path / "out"
     arguments = ["pendulum", logs / "run1.npz", "--free", "masses", "--folds", 0, "--quiet", "--out", folder]
     if there:
@@ -296,7 +302,7 @@ def test_an_end_in_the_middle_leaves_nothing_half(logs, tmp_path, capsys, monkey
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.2])
 def test_a_process_that_is_killed(logs, tmp_path, after):
-    """By a signal that nobody can answer, while it writes: under the name that was asked for all files are, or none."""
+    """After SIGKILL during writing, the results folder is complete or absent."""
     folder = tmp_path / "out"
     command = ["identify", "pendulum", logs / "run1.npz", "--free", "masses", "--folds", "0", "--out", folder]
     process = subprocess.Popen(
@@ -314,7 +320,7 @@ def test_a_process_that_is_killed(logs, tmp_path, after):
 
 @pytest.mark.slow
 def test_the_example_is_found(tmp_path, capsys):
-    """The bundled logs, whose truth the script that made them has: 2.5 kg in the hand, friction in each joint."""
+    """Identifies the payload (2.5 kg) and joint friction of the bundled logs, as set by the script that made them."""
     from pathlib import Path
 
     examples = Path(I.__file__).parent / "examples"

@@ -1,4 +1,4 @@
-"""A million samples of an arm: minutes and memory that are those of a laptop, and memory that does not grow with the log."""
+"""Identification of an arm from a million samples: time and memory fit a laptop, and memory does not grow with the log."""
 
 import json
 import os
@@ -8,8 +8,8 @@ import sys
 import pytest
 
 
-#: Prints the peak of its memory, the seconds of processors that it took (what else the machine does is none), and how good the
-#: estimate is. Samples come as one log, or by and by as logs of 20,000.
+#: Prints the peak memory, the processor seconds of the process, and the quality of the estimate. Samples come as a single
+#: log, or as a sequence of logs of 20,000.
 SCRIPT = """
 import json, resource, sys, time
 from dataclasses import replace
@@ -60,7 +60,7 @@ print(json.dumps({
 
 
 def identified(count: int, way: str) -> dict:
-    """What the script prints, run as users do: compiled to be fast, in single precision."""
+    """Returns the output of the script, run as by users: with full optimization and in single precision."""
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(count), way],
@@ -79,13 +79,13 @@ def identified(count: int, way: str) -> dict:
 
 @pytest.mark.slow
 def test_a_million_samples():
-    """In less than three minutes of one core and 4 GB, of which the log and what it is made of are a part."""
+    """It takes less than three minutes of one core and 4 GB, including the log and its data."""
     found = identified(1_000_000, "whole")
     assert found["seconds"] < 180 and found["bytes"] < 4e9, found
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_log():
-    """Four times as many samples, one log after the other: a tenth more at most."""
+    """Four times as many samples, as a sequence of logs, use at most a tenth more memory."""
     short, long = (identified(count, "pieces") for count in (200_000, 800_000))
     assert long["bytes"] < 1.1 * short["bytes"], (short, long)

@@ -1,4 +1,4 @@
-"""Linear estimators: the truth from data without noise, the best from data with it, words for what is not seen."""
+"""Linear estimators: true values from exact data, optimal values from noisy data, and reports of unobservable parameters."""
 
 import functools
 from dataclasses import replace
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("without_kernels")
 
 @functools.cache
 def arm():
-    """Three hinges, with all that is linear at them."""
+    """Three hinges with all joint terms that are linear in parameters."""
     builder = rbd.ModelBuilder(name="arm")
     axes = ((0, 0, 1), (0, 1, 0), (0, 1, 0))
     parent = "world"
@@ -45,7 +45,7 @@ FREE = [
 
 @functools.cache
 def thought(scale=0.3):
-    """What the arm is thought to be: other bodies that can be, no friction."""
+    """Returns the initial model of the arm: other physically consistent bodies, and no friction."""
     random = np.random.default_rng(4)
     roots = np.linalg.cholesky(np.asarray(arm().inertias.pseudo_inertia)) @ (
         np.eye(4) + scale * random.normal(size=(3, 4, 4))
@@ -57,13 +57,13 @@ def thought(scale=0.3):
 
 @jax.jit
 def torques(model, q, v, a):
-    """What drives a model along a motion."""
+    """Returns the torques that drive a model along a motion."""
     return jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) - rbd.passive_force(model, *x[:2]))(q, v, a)
 
 
 @functools.cache
 def run(seed, seconds=8.0, rate=50, noise=0.0, name="run"):
-    """Sums of five sines in each joint."""
+    """Returns a log with sums of five sines in each joint."""
     random = np.random.default_rng(seed)
     t = np.arange(int(seconds * rate)) / rate
     size, phase, speed = (
@@ -82,12 +82,12 @@ def run(seed, seconds=8.0, rate=50, noise=0.0, name="run"):
 
 @functools.cache
 def equations_of(seed):
-    """Those of a run without noise."""
+    """Returns the equations of a run without noise."""
     return Equations.of(thought(), run(seed))
 
 
 def test_equations_have_all_of_the_samples():
-    """Their sums of squares are those of the samples, for any model, and in pieces or at once."""
+    """Their sums of squares equal those of the samples, for any model, in pieces or at once."""
     log = run(3, noise=0.3)
     tau = log.tau.values.copy()
     tau[5:9, 1] = np.nan
@@ -134,7 +134,10 @@ def test_what_is_seen_is_what_the_base_parameters_say():
 
 
 def test_bodies_that_can_be_and_what_was_thought_decide_the_rest():
-    """Plain least squares makes bodies that cannot be. Where no data are, the distance to what was thought is stationary."""
+    """Plain least squares gives physically inconsistent bodies; the physical estimator does not.
+
+    Along unobservable directions, the distance to the prior model is stationary.
+    """
     plain = least_squares(thought(), equations_of(0), FREE)
     assert not plain.model.inertias.is_physical.all()
     found = physical_least_squares(thought(), equations_of(0), FREE)
@@ -167,7 +170,7 @@ def test_outliers_do_not_count_in_a_robust_estimate():
     assert (held.errors(robust.model) < 0.15 * held.errors(plain.model)).all()
     assert (held.errors(robust.model) < 0.02).all()
     assert (robust.noise < 0.03).all() and (plain.noise > 1).all()
-    # And without outliers it costs little.
+    # Without outliers, robust weights cost little accuracy.
     clean = run(0, seconds=10.0, noise=0.02)
     a, b = (least_squares(thought(), clean, FREE, robust=way) for way in (False, True))
     ratio = b.base_standard_errors / a.base_standard_errors
@@ -175,7 +178,7 @@ def test_outliers_do_not_count_in_a_robust_estimate():
 
 
 def test_noise_of_each_joint_is_its_weight():
-    """A joint that measures badly does not spoil what another measures well."""
+    """A noisy joint does not degrade the estimates of an accurately measured one."""
     log = run(0, seconds=10.0)
     tau = log.tau.values + np.array([0.0, 5.0, 0.01]) * np.random.default_rng(0).normal(
         size=log.tau.values.shape
@@ -188,7 +191,7 @@ def test_noise_of_each_joint_is_its_weight():
 def test_bounds_hold_and_are_told():
     log = run(0, noise=0.3)
     model = replace(arm(), damping=jax.device_put(np.zeros(3)))
-    tau = log.tau.values - 0.6 * log.v.values  # as if joints drove themselves
+    tau = log.tau.values - 0.6 * log.v.values  # as if the joints were driven by negative damping
     found = least_squares(
         model, replace(log, tau=tau), [identify.damping(), identify.coulomb(bounds=(0.0, 0.1))]
     )
@@ -197,7 +200,7 @@ def test_bounds_hold_and_are_told():
 
 
 def test_bounds_are_no_measurements():
-    """Errors of values at a bound, and of those that go with them, are those without bounds, for the noise that is left."""
+    """Errors of values at a bound, and of correlated values, are those without bounds, given the remaining noise."""
     log = run(0, noise=0.3)
     free, held = (
         least_squares(arm(), log, [identify.damping(), identify.coulomb(bounds=ends)])
@@ -248,7 +251,7 @@ def test_what_is_not_seen_is_said_in_words():
 
 
 def test_controls_and_force_elements_are_taken_off():
-    """Torques through motors, and a spring of the model that pulls all the while."""
+    """Torques through motors, and a model spring that acts all the time."""
     spring = rbd.forces.SpringDamper(("world", "link2"), ((0.5, 0, 0), (0, 0, 0.2)), 0.4, 30.0)
     motors = [rbd.actuators.Motor(f"motor{i}", f"joint{i}", gear=10.0) for i in range(3)]
     model = rbd.attach(rbd.add_forces(arm(), spring), *motors)
@@ -260,7 +263,7 @@ def test_controls_and_force_elements_are_taken_off():
 
 
 def test_friction_at_rest_is_not_asked_for():
-    """Coulomb's law itself: above a speed it is the sign."""
+    """This is Coulomb's law itself: above a threshold speed, friction depends only on the sign."""
     log = run(0)
     v = log.v.values
     tau = log.tau.values + 0.3 * np.sign(v) - 0.3 * v / np.sqrt(v**2 + 1e-4)
@@ -282,7 +285,7 @@ def test_the_identified_model_is_a_model(tmp_path):
 
 
 def test_single_precision():
-    """As users have it who set nothing: the regressors are single, all that follows is double."""
+    """With JAX's default precision, regressors are single and all later computations are double."""
     model = rbd.astype(thought(), jnp.float32)
     found = physical_least_squares(model, run(0), FREE)
     assert found.model.inertias.mass.dtype == jnp.float32 and found.model.inertias.is_physical.all()

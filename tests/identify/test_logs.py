@@ -1,4 +1,4 @@
-"""Logs: made of arrays, dictionaries, tables and files; what they are brought to; what is wrong with them, told."""
+"""Logs: creation from arrays, dictionaries, tables and files; conversion to common samples; reported faults."""
 
 import re
 import warnings
@@ -20,7 +20,7 @@ FREQUENCY = np.array([2.0, 3.0])
 
 
 def swing(t=T):
-    """Positions, velocities and accelerations of both joints."""
+    """Returns positions, velocities and accelerations of both joints."""
     phase = t[:, None] * FREQUENCY
     return np.sin(phase), FREQUENCY * np.cos(phase), -(FREQUENCY**2) * np.sin(phase)
 
@@ -124,7 +124,7 @@ def test_rates_of_smooth_motions_are_exact_to_the_differences():
 
 
 def test_noise_and_cutoff_do_what_the_page_says(key):
-    """Of a motion at 0.5 Hz the filter takes `(f/f_c)^8`, and of noise it leaves `σ (2π f_c)^k √(2 f_c / (2k + 1) r)`."""
+    """For a motion at 0.5 Hz, the filter removes `(f/f_c)^8`; the noise is `σ (2π f_c)^k √(2 f_c / (2k + 1) r)`."""
     rate, cutoff, sigma = 500.0, 5.0, 1e-3
     t = np.arange(20000) / rate
     random = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_noise_and_cutoff_do_what_the_page_says(key):
     low = with_rates(MODEL, Log(t, wave), cutoff=1.0)
     share = np.nanmax(low.v.values[5000:15000]) / np.pi
     assert abs(share - 1 / (1 + 0.5**8)) < 1e-5
-    # The cutoff that is chosen is not far from the best there is.
+    # The automatic cutoff is close to optimal.
     noisy = wave[:, 0] + 1e-4 * random.normal(size=len(t))
     truth = -(np.pi**2) * wave[:, 0]
     of = lambda cutoff: np.nanstd(
@@ -170,7 +170,7 @@ def test_uneven_times_are_taken_as_they_are():
 
 
 def test_rates_of_a_free_body():
-    """A body that turns about a fixed axis and moves: velocities in its own frame."""
+    """A body turns about a fixed axis and moves; velocities are in its own frame."""
     model = rbd.ModelBuilder()
     model.add_body("box", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(1.0, (0.1, 0.2, 0.3)))
     model = model.build()
@@ -186,7 +186,7 @@ def test_rates_of_a_free_body():
 
 
 def test_rates_of_a_body_in_a_plane():
-    """Its coordinates are in the world, and its velocity in its own frame."""
+    """The coordinates are in the world frame, the velocity is in the body frame."""
     builder = rbd.ModelBuilder(name="disc")
     builder.add_body("disc", joint=rbd.joints.Planar(), inertia=rbd.Inertia.box(1.0, (0.1, 0.2, 0.3)))
     t = np.arange(2000) / 500
@@ -203,7 +203,7 @@ def test_rates_of_a_body_in_a_plane():
         check_log(model, Log(t, q, np.c_[rate, x, y]))
 
 
-# What is wrong is told.
+# Faults are reported.
 
 
 def limited():
@@ -258,7 +258,7 @@ def test_what_is_right_is_let_pass():
         check_log(CRANE, Log(T, CQ, CV, tau=tau))
         check_log(CRANE, Log(T, CQ + 0.02 * np.random.default_rng(0).normal(size=CQ.shape), CV))
         check_log(CRANE, Log(T, np.zeros((400, 2)), np.zeros((400, 2))))
-        check_log(CRANE, Log(T, CQ * [3.5, 1], CV * [3.5, 1]))  # somewhat beyond a limit, as in simulations
+        check_log(CRANE, Log(T, CQ * [3.5, 1], CV * [3.5, 1]))  # slightly beyond a limit, as in simulations
 
 
 MADE_WRONG = {

@@ -1,4 +1,4 @@
-"""What is free: vectors to models and back, whatever the kind; names, ties, bounds, and what is refused."""
+"""Parameters: conversion between vectors and models for all groups; names, ties, bounds, and errors."""
 
 import functools
 from dataclasses import replace
@@ -13,13 +13,13 @@ import rbd_jax as rbd
 from rbd_jax import identify
 
 
-#: What mirrors at the plane of x and z.
+#: Reflection at the plane of x and z.
 MIRROR = np.diag([1.0, -1.0, 1.0, 1.0])
 
 
 @functools.cache
 def two_arms():
-    """A trunk with two arms that are each other's mirror images in y, their frames turned otherwise, and a spring."""
+    """Returns a trunk with two arms that mirror each other in y, with differently oriented frames, and a spring."""
     builder = rbd.ModelBuilder(name="two arms")
     turned = rbd.Transform.from_xyz_rpy((0, 0, 0), (0, 0, np.pi / 2))
     y = (0.0, 1.0, 0.0)
@@ -66,13 +66,13 @@ ALL = [
 
 @functools.cache
 def everything():
-    """All of these numbers of the two arms."""
+    """All parameter groups of the two arms."""
     return identify.Parameters(two_arms(), ALL)
 
 
 @functools.cache
 def both_ways():
-    """A function of a point without bounds: its model, what is read of that, and the values at the point."""
+    """Returns a function of a point without bounds: its model, the parameters read from the model, and the values."""
     parameters = everything()
 
     @jax.jit
@@ -85,12 +85,12 @@ def both_ways():
 
 
 def central(model):
-    """The rotational inertias about the centres of mass, of a kilogram."""
+    """Returns the rotational inertias about the centers of mass, per unit mass."""
     return model.inertias.rotational_com / model.inertias.mass[:, None, None]
 
 
 def point(seed, scale=0.3):
-    """Somewhere around the model, but not at the bounds."""
+    """Returns a point near the model, but not at the bounds."""
     parameters, random = everything(), np.random.default_rng(seed)
     start = np.asarray(jax.jit(lambda: parameters.x_of(parameters.reference))())
     return np.where(start < -5, -1, start) + scale * random.normal(size=parameters.size)
@@ -167,7 +167,7 @@ def test_an_offset_is_what_must_be_added_to_a_coordinate():
 
 
 def test_mirror_images_follow():
-    """The right arm is the mirror image of the left one to begin with, and stays so, though its frame is turned."""
+    """The right arm starts and stays as the mirror image of the left one, although its frame is turned."""
     tied = identify.tied(identify.inertias("left_arm"), "left_*", "right_*", mirror=(0, 1, 0))
     parameters = identify.Parameters(two_arms(), [tied])
     assert parameters.names[0] == "left_arm mass" and parameters.size == 10
@@ -223,7 +223,10 @@ def test_kinds_of_the_bundled_robots():
 
 
 def test_friction_is_damping_and_coulomb():
-    """Of each joint both, in one line; bounds and priors are of each; what is free twice is refused."""
+    """`friction` combines damping and Coulomb friction per joint, with bounds and priors of each.
+
+    Parameters that are estimated twice raise an error.
+    """
     prior = ([0.5, 0.2], [0.1, 0.3])
     parameters = identify.Parameters(
         two_arms(), [identify.friction("trunk", prior=prior), identify.masses("trunk")]
@@ -247,7 +250,7 @@ def test_friction_is_damping_and_coulomb():
 
 
 class Spin(identify.Kind):
-    """A kind of a user's own: where springs rest."""
+    """A user-defined parameter group: rest positions of springs."""
 
     of = "joint"
     components = (("rest", "rad", "m"),)

@@ -1,4 +1,4 @@
-"""Draws from posteriors: against quadrature, against what they are drawn from, and what their diagnostics say."""
+"""Posterior samples: comparison with quadrature and with known distributions, and diagnostics."""
 
 import sys
 from dataclasses import replace
@@ -22,12 +22,12 @@ ARM = rbd.load("double_pendulum")
 
 @jax.jit
 def torques(model, q, v, a):
-    """What drives a model along a motion."""
+    """Returns the torques that drive a model along a motion."""
     return jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) - rbd.passive_force(model, *x[:2]))(q, v, a)
 
 
 def swinging(free, damping, count=30, noise=0.05, seed=0):
-    """A problem of torques, measured along a swing of the pendulum: n numbers with noise that is known."""
+    """Returns a problem with torques measured along a swing of the pendulum: `count` samples with known noise."""
     random = np.random.default_rng(seed)
     t = np.arange(count) / 20
     q, v, a = (np.sin(3 * t), 3 * np.cos(3 * t), -9 * np.sin(3 * t))
@@ -40,7 +40,7 @@ def swinging(free, damping, count=30, noise=0.05, seed=0):
 
 @pytest.fixture(scope="module")
 def bounded():
-    """Damping so small that it is hardly told from none: the posterior ends at the bound."""
+    """Damping close to zero: the posterior ends at the bound."""
     problem = swinging(identify.damping(), 0.004)
     return problem, identify.solve(problem)
 
@@ -51,7 +51,7 @@ def drawn(bounded):
 
 
 def test_hmc_is_quadrature(bounded, drawn):
-    """Mean, deviation and quantiles of a posterior that is far from a normal distribution."""
+    """Mean, deviation and quantiles match for a posterior that is far from normal."""
     problem, _ = bounded
     values = np.linspace(1e-6, 0.1, 4001)
     loss_at = jax.vmap(lambda value: problem.loss(problem.parameters.unbounded(value[None])))
@@ -61,7 +61,7 @@ def test_hmc_is_quadrature(bounded, drawn):
     mean = weight @ values
     deviation = np.sqrt(weight @ (values - mean) ** 2)
     error = deviation / np.sqrt(drawn.effective_draws[0])
-    assert weight[0] > 0.1 * weight.max()  # it ends at the bound
+    assert weight[0] > 0.1 * weight.max()  # the posterior ends at the bound
     assert abs(drawn.mean[0] - mean) < 4 * error
     assert abs(drawn.standard_errors[0] / deviation - 1) < 0.15
     share = np.cumsum(weight)
@@ -72,7 +72,7 @@ def test_hmc_is_quadrature(bounded, drawn):
 
 @pytest.mark.slow
 def test_hmc_of_what_is_nearly_normal_is_laplace():
-    """Damping and friction that are well seen, with first states of windows drawn along."""
+    """Damping and friction are well observable; the first states of windows are sampled, too."""
     t = np.arange(60) / 30
     truth = identify.Parameters(MODEL, identify.damping()).with_values(jnp.array([0.3]))
     path = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=1 / 30, steps=59)
@@ -91,7 +91,7 @@ def test_hmc_of_what_is_nearly_normal_is_laplace():
 
 
 def test_what_nothing_holds_has_no_distribution():
-    """The pendulum's torque sees its mass and its length in products alone."""
+    """The pendulum's torque depends only on the product of mass and length."""
     problem = swinging([identify.masses(), identify.centers_of_mass()], 0.1)
     found = identify.solve(problem)
     assert found.rank < found.parameters.size
@@ -134,14 +134,14 @@ def test_draws_of_laplace_can_be(arm):
     assert np.asarray(jax.jit(lambda bodies: bodies.is_physical)(models.inertias)).all()
     low, high = (np.asarray(end) for end in arm.parameters.bounds())
     assert (draws.values >= low).all() and (draws.values <= high).all()
-    # Their scatter is the estimate's where that is small beside the value.
+    # If the scatter is small compared with the value, it equals the standard error of the estimate.
     straight = arm.standard_errors < 0.1 * np.abs(arm.values)
     assert straight.any()
     np.testing.assert_allclose(draws.standard_errors[straight], arm.standard_errors[straight], rtol=0.1)
 
 
 def test_draws_are_correlated_as_the_estimate_is(arm):
-    """Of values without bounds, by the whole covariance."""
+    """For values without bounds, the samples have the full covariance."""
     seen = [i for i, name in enumerate(arm.parameters.names) if "damping" in name]
     away = arm.values[seen] > 4 * arm.standard_errors[seen]
     draws = identify.laplace(arm, 20000, key=jax.random.key(2)).values[:, seen][:, away]
@@ -152,7 +152,7 @@ def test_draws_are_correlated_as_the_estimate_is(arm):
 
 
 def test_effective_draws_and_convergence():
-    """Of a process with correlation ρ from one draw to the next: (1 - ρ) / (1 + ρ) as many."""
+    """A process with correlation ρ between draws has (1 - ρ) / (1 + ρ) effective draws per draw."""
     from scipy.signal import lfilter
 
     random, rho, count = np.random.default_rng(0), 0.8, 20000

@@ -1,4 +1,4 @@
-"""Predictions beside measurements, and what estimates are worth on data that were held out."""
+"""Predictions compared with measurements, and errors of estimates on held-out data."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def truth(model):
 
 
 def motion(seed: int, seconds: float, rate: int = 100):
-    """Sums of sines, with their rates."""
+    """Returns times and sums of sines with their derivatives."""
     random, t = np.random.default_rng(seed), np.arange(int(seconds * rate)) / rate
     speed = 2 * np.pi * np.array([0.2, 0.5, 0.8])
     size, phase = random.uniform(0.3, 0.8, 3), random.uniform(0, 6, 3)
@@ -48,7 +48,7 @@ def log_of(truth):
         )(q, v, a)
 
     def made(seed, noise=0.05, rates=True):
-        # Where rates are found by smoothing, that takes some at both ends.
+        # Smoothing removes samples at both ends.
         t, q, v, a = motion(seed, 3.0 if rates else 8.0)
         tau = np.asarray(torques(q, v, a)) + noise * np.random.default_rng(100 + seed).normal(size=q.shape)
         if rates:
@@ -61,7 +61,7 @@ def log_of(truth):
 
 
 def test_torques(model, truth, log_of):
-    """Errors are those that `Equations` condenses; what was not measured is not there."""
+    """Errors equal those that `Equations` summarizes; missing measurements are omitted."""
     log = log_of(0, rates=False)
     tau = log.tau.values.copy()
     tau[300:310] = np.nan
@@ -85,7 +85,7 @@ def test_torques(model, truth, log_of):
 
 
 def test_actuators_and_sensors():
-    """What actuators did is part of what was measured; sensors are columns of their own."""
+    """Actuator forces are part of the measurement; sensors are separate columns."""
     model = rbd.load("pendulum")
     motor = rbd.actuators.Motor("motor", "swing", gear=2.0)
     model = rbd.attach(model, motor, rbd.sensors.JointVelocity("speed", "swing"))
@@ -101,7 +101,7 @@ def test_actuators_and_sensors():
 
 @pytest.mark.parametrize("nodes", [pytest.param("joined", marks=pytest.mark.slow), "measured"])
 def test_simulations_start_where_they_come_nearest(model, truth, nodes):
-    """Of the truth what is left is the noise; of another model it is more, and the model stays what it is."""
+    """With the true model only noise remains; another model has larger errors and is not modified."""
     t = np.arange(201) / 100
     tau = 2 * np.sin(3 * t)[:, None]
     scheme = rbd.RungeKutta4()
@@ -146,10 +146,10 @@ def test_runs_are_held_out_in_turn(model, log_of):
 
 
 def test_one_run_is_cut_before_anything_else(model, log_of):
-    """Nobody shares a sample, of whichever clock, and none is lost."""
+    """Folds share no samples of any clock, and no sample is discarded."""
     log = log_of(0, rates=False)
     own = np.arange(0.003, log.t[-1] - 0.1, 0.013)
-    own[153] = log.t[len(log.t) // 4]  # one that is exactly where a cut is
+    own[153] = log.t[len(log.t) // 4]  # a sample exactly at a cut
     log = replace(log, tau=I.Channel(np.sin(own)[:, None], own, delay=0.02))
     parts = []
 
@@ -176,7 +176,7 @@ def test_one_run_is_cut_before_anything_else(model, log_of):
 
 
 def test_nothing_leaks(model, log_of):
-    """What is held out may be anything: the estimate of that fold is the same to the last bit."""
+    """Held-out data do not influence the estimate of their fold, to the last bit."""
     log = log_of(0, rates=False)
     fit = lambda some: I.least_squares(model, some, FREE, cutoff=4.0)
     clean = I.cross_validation(fit, log)
@@ -192,7 +192,7 @@ def test_nothing_leaks(model, log_of):
 
 
 def test_what_fits_noise_is_found_out(model, log_of):
-    """More free values than data can bear predict worse what was held out."""
+    """With more parameters than the data support, the errors on held-out data are larger."""
     few = log_of(0, noise=1.0).between(0.0, 0.2)
     free = [I.masses(), I.friction(), I.armature(), I.stiffness()]
     found = I.cross_validation(lambda some: I.least_squares(model, some, free), few)
@@ -211,7 +211,7 @@ def test_refusals(model, log_of, logs, folds, said):
 
 
 def test_a_cutoff_is_not_moved_by_chance():
-    """Of slow motions with white noise, short ones too: never one that lets most of the noise through."""
+    """For slow motions with white noise, also short ones, the cutoff never passes most of the noise."""
     for seed in range(60):
         random = np.random.default_rng(seed)
         t = np.arange(400) / 200

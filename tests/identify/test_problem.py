@@ -1,4 +1,4 @@
-"""Nonlinear estimators: sample by sample and through simulations, on motions of a pendulum whose truth is known."""
+"""Nonlinear estimators: per sample and through simulations, on motions of a pendulum with known parameters."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ def truth(model):
 
 @pytest.fixture(scope="module")
 def run(truth):
-    """Times, torques and states of one run, and the readings of the gyro."""
+    """Times, torques and states of one run, and the gyro's readings."""
     t = np.arange(201) / 100
     tau = 2 * np.sin(3 * t)[:, None]
 
@@ -78,7 +78,7 @@ def test_positions_alone_through_simulations(model, run, nodes):
 
 @pytest.mark.slow
 def test_joined_windows_are_one_simulation(model, run):
-    """In the end the gaps are closed, and values and errors are those of one window over the whole run."""
+    """At the solution the gaps are closed; values and errors are those of one window over the whole run."""
     t, tau, q, _, _, _ = run
     log = I.Log(t, noisy(q), tau=tau)
     whole, joined = (
@@ -101,7 +101,7 @@ def test_a_sensor_at_its_own_times_and_late(model, run):
 
 @pytest.mark.slow
 def test_the_delay_of_a_sensor_is_found(model, run):
-    """Nothing was thought of it; the readings are late by two and a third samples."""
+    """The delay starts at zero; the true delay is two and a third samples."""
     late = 0.023
     t, tau, q, _, _, gyro = run
     seen = np.stack([np.interp(t - late, t, column) for column in gyro.T], axis=1)
@@ -115,7 +115,7 @@ def test_the_delay_of_a_sensor_is_found(model, run):
     assert found.converged and abs(found.value("gyro delay") - late) < 5 * found.standard_errors[2] < 1e-3
     again = I.solve(problem, start=found.model)
     assert_close(again.values, found.values, 1e-5)
-    # The derivative by it is that of differences.
+    # The derivative with respect to the delay matches finite differences.
     start = problem.start(found.model)
     errors = jax.jit(lambda late: problem.errors(start._replace(x=start.x.at[2].set(late)))[0])
     slope = jax.jvp(errors, (start.x[2],), (jnp.ones((), start.x.dtype),))[1]
@@ -126,7 +126,7 @@ def test_the_delay_of_a_sensor_is_found(model, run):
     with pytest.raises(
         rbd.UnknownNameError, match="no sensor or actuator of model 'pendulum' that has such parameters"
     ):
-        I.Parameters(model, I.delays())  # whose gyro has none
+        I.Parameters(model, I.delays())  # the gyro has no delay
 
 
 def test_samples_one_by_one(model, run):
@@ -190,7 +190,7 @@ def test_solvers_of_others_and_several_starts(model, run):
     problem = I.Problem(model, log, FREE, I.EquationError(rows=64))
     own = I.solve(problem, starts=3)
     near(own)
-    with jax.numpy_dtype_promotion("standard"):  # they rely on it
+    with jax.numpy_dtype_promotion("standard"):  # these solvers rely on it
         for solver in (optimistix.LevenbergMarquardt(1e-8, 1e-8), optimistix.BFGS(1e-8, 1e-8)):
             found = I.solve(problem, solver)
             assert_close(found.values, own.values, 1e-3)
@@ -224,7 +224,7 @@ def test_what_is_wrong_is_told(model, run, change, message):
 
 @pytest.mark.slow
 def test_bounds_are_no_measurements(model, run):
-    """A value at a bound is as uncertain as without it."""
+    """A value at a bound has the same uncertainty as without the bound."""
     t, tau, q, v, a, _ = run
     log, compare = I.Log(t, q, v, a, noisy(tau, 5, 1e-2)), I.EquationError(rows=64)
     held, free = (
@@ -251,7 +251,7 @@ def servo(model):
 
 @pytest.mark.slow
 def test_actuators_act_where_the_log_tells_them(model, truth, run):
-    """With u, their force is the model's; without it, it is in tau. So it is for both comparisons."""
+    """With u, the model computes the actuator force; without u, tau contains it. This holds for both comparisons."""
     t, _, q, v, a, _ = run
     u = np.sin(2 * t)[:, None]
     start = rbd.State(jnp.array([0.5]), jnp.zeros(1))
@@ -267,7 +267,7 @@ def test_actuators_act_where_the_log_tells_them(model, truth, run):
         assert_close(found.values, [1.3, 0.2], 1e-6)
     along = I.Problem(servo(model), told, FREE, I.OutputError(0.5, "measured", scheme=RK4))
     assert_close(I.solve(along).values, [1.3, 0.2], 1e-5)
-    # Held from sample to sample, the torque of a servo is not what it was.
+    # A servo's torque changes between samples, so holding it constant is inaccurate.
     along = I.Problem(servo(model), measured, FREE, I.OutputError(0.5, "measured", scheme=RK4))
     assert_close(I.solve(along).values, [1.3, 0.2], 0.1)
     with pytest.raises(I.LogError, match="has no u"):

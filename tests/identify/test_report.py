@@ -1,4 +1,4 @@
-"""The report of an identification: what it says, and that the page is whole, safe and asks nothing of a network."""
+"""The identification report: its contents, and that the page is complete, safe and self-contained."""
 
 import base64
 import re
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("without_kernels")
 
 I = rbd.identify
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-#: Names that nobody should give.
+#: Names that are hard to escape.
 NASTY = ("<script>alert(1)</script>", 'a"b|c $x_1$ & `d` *e*', "_of [f](http://g.h) é")
 
 
@@ -76,7 +76,7 @@ def logs(log_of):
     return log_of(0, "run <i>1</i>"), log_of(1, "run 2")
 
 
-#: Of the first link, which turns about the vertical, one number is seen.
+#: The first link turns about the vertical, so only one of its parameters is observable.
 FREE = [I.inertias(*(f"body {NASTY[i]}".replace("[", "[[]") for i in (0, 2))), I.damping()]
 
 
@@ -101,7 +101,7 @@ def report(model, logs, found):
 
 
 class Tags(HTMLParser):
-    """Every tag with its attributes, and all text."""
+    """Collects every tag with its attributes, and all text."""
 
     def __init__(self, text):
         super().__init__()
@@ -116,7 +116,7 @@ class Tags(HTMLParser):
 
 
 def test_names_are_names(report):
-    """No name becomes a tag, in the page or in its figures, and all are there as they are."""
+    """No name becomes a tag, in the page or in its figures, and all names appear unchanged."""
     tags = Tags(report.html)
     assert not {"script", "b", "i", "u", "hand", "a", "iframe"} & {tag for tag, _ in tags.tags}
     text = " ".join(tags.text)
@@ -136,7 +136,7 @@ def images(html):
 
 
 def test_nothing_is_asked_of_a_network(report):
-    """One file: whatever is referred to is in it, and the page forbids the rest."""
+    """The page contains all resources it refers to, and its policy forbids loading others."""
     tags = Tags(report.html).tags
     for tag, attributes in tags:
         for name in ("src", "href", "data", "srcset", "action"):
@@ -148,7 +148,7 @@ def test_nothing_is_asked_of_a_network(report):
 
 
 def test_what_it_says(report, found, logs):
-    """Every value, before and after, with its interval; what is not seen; errors on data used and held out."""
+    """The report has every value before and after, with its interval, unobservable parameters, and errors on all logs."""
     text = report.markdown
     assert not report.doubts
     assert text.startswith("# Identification of ")
@@ -181,7 +181,7 @@ def test_what_it_says(report, found, logs):
 
 
 def test_doubts(model, logs, found):
-    """Each reason not to trust a result is said; without one there is none."""
+    """Each reason to distrust a result is reported, and only these."""
     said = lambda changed, **more: " ".join(I.report(changed, logs[0], **more).doubts)
     assert said(found) == ""
     assert "did not converge" in said(replace(found, converged=False))
@@ -208,7 +208,7 @@ def test_doubts(model, logs, found):
 
 
 def test_remarks(found, logs, log_of):
-    """What is worth knowing: bounds, errors that last."""
+    """Remarks report values at bounds and correlated errors."""
     bound = replace(found, at_bounds=(found.parameters.names[-1],))
     assert "ended at a bound" in " ".join(I.report(bound, logs[0]).remarks)
     lasting = np.convolve(np.random.default_rng(0).normal(size=900), np.ones(30))[:800, None]
@@ -217,9 +217,9 @@ def test_remarks(found, logs, log_of):
     assert "intervals are too narrow" in said and "3 columns" in said
 
 
-@pytest.mark.slow  # the command's tests have one of each estimator
+@pytest.mark.slow  # the command's tests have one report per estimator
 def test_simulations_have_reports():
-    """Of output errors: positions."""
+    """A report of output errors compares positions."""
     pendulum = rbd.load("pendulum")
     truth = replace(pendulum, damping=jnp.array([0.3]))
     swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=200)
@@ -232,7 +232,7 @@ def test_simulations_have_reports():
 
 
 def test_runs_of_one_name_are_told_apart(found, logs):
-    """And runs come from a generator as well."""
+    """Runs may also come from a generator."""
     same = [replace(log, name="run") for log in logs]
     page = I.report(found, (log for log in same[:1]), held_out=(log for log in same[1:])).markdown
     assert "| run (1) | used |" in page and "| run (2) | held out |" in page
@@ -260,7 +260,7 @@ def test_markdown_shows_text_as_it_is():
 
 
 def test_estimates_are_saved(found, tmp_path):
-    """With all that is known of the values; what is not seen is null."""
+    """The file has all statistics of the values; infinite errors are null."""
     import json
 
     found = replace(
@@ -286,7 +286,7 @@ def test_estimates_are_saved(found, tmp_path):
 
 
 def test_condition_number(found):
-    """One where errors are independent, large where they go together; of whatever units."""
+    """It is one for independent errors, large for correlated errors, and does not depend on units."""
     n = found.parameters.size
     seen = found.seen._replace(directions=np.zeros((0, n)), kept=tuple(range(n)), grouping=np.eye(n))
     alone = replace(found, covariance=np.diag(np.arange(1.0, n + 1)), seen=seen)
@@ -317,7 +317,7 @@ def test_a_browser_shows_it(report, tmp_path):
         [*browse, f"--screenshot={picture}", file.as_uri()], check=True, capture_output=True, timeout=120
     )
     colours = (imread(picture)[..., :3] * 255).round().astype(int)
-    for red, green, blue in ((0x3B, 0x6F, 0xB6), (0xC8, 0x55, 0x3D)):  # of the curves
+    for red, green, blue in ((0x3B, 0x6F, 0xB6), (0xC8, 0x55, 0x3D)):  # colors of the curves
         near = np.abs(colours - [red, green, blue]).max(axis=-1) < 30
         assert near.sum() > 500
     shown = subprocess.run(

@@ -1,4 +1,4 @@
-"""`rbd-jax identify`, killed and gone on from by `--resume`, writes the same files as undisturbed, byte for byte."""
+"""`rbd-jax identify`, killed and resumed by `--resume`, writes the same files as uninterrupted, byte for byte."""
 
 import os
 import random
@@ -17,7 +17,7 @@ from rbd_jax.cli.identify import FILES
 
 
 HERE = Path(__file__).parent
-#: A command that ends itself by a signal at a save.
+#: A command that kills itself by a signal at a save.
 KILLED = """if True:
     import sys
     from rbd_jax.__main__ import main
@@ -27,7 +27,7 @@ KILLED = """if True:
     killed_at(int(save), "after", int(number))
     sys.exit(main())
 """
-#: A pendulum that is not to be as fast as it is in the logs, which is told.
+#: A pendulum with a velocity limit that the logs exceed, which causes a warning.
 ROBOT = """<robot name="pendulum">
   <link name="world"/>
   <link name="bob"><inertial>
@@ -45,7 +45,7 @@ WAYS = {
 
 
 def motion(rows, seed):
-    """Of a pendulum of 1.3 kg that is damped: times, positions, velocities, torques."""
+    """Returns times, positions, velocities and torques of a damped pendulum of 1.3 kg."""
     random, t = np.random.default_rng(seed), np.arange(rows) / 100
     q, v, a = np.sin(3 * t), 3 * np.cos(3 * t), -9 * np.sin(3 * t)
     tau = 1.3 * (1.01 * a + 9.81 * np.sin(q)) + 0.2 * v + 0.01 * random.normal(size=rows)
@@ -54,7 +54,7 @@ def motion(rows, seed):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The logs and the robot."""
+    """A folder with the logs and the robot."""
     folder = tmp_path_factory.mktemp("resume")
     (folder / "pendulum.urdf").write_text(ROBOT)
     for i in range(2):
@@ -67,7 +67,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def here(folder, monkeypatch):
-    """The folder is the current one, and has no results or checkpoints from before."""
+    """Makes the folder the current one, without results or checkpoints of earlier tests."""
     monkeypatch.chdir(folder)
     yield
     for name in ("out", "out.checkpoint"):
@@ -81,7 +81,7 @@ def command(way, *more):
 
 
 def undisturbed(way):
-    """The folder of the results that the command has if nobody disturbs it, made once in the current folder."""
+    """Returns the results folder of an uninterrupted command, made once in the current folder."""
     if not Path(way).exists():
         assert main(command(way)) in (0, 3)
         Path("out").rename(way)
@@ -89,7 +89,7 @@ def undisturbed(way):
 
 
 def started(*arguments):
-    """Python with these arguments, in a process of its own."""
+    """Starts Python with these arguments in a separate process."""
     paths = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
@@ -98,7 +98,7 @@ def started(*arguments):
 
 
 def killed(save, arguments, number=signal.SIGKILL):
-    """The command, ended by a signal at a save; what it says on stderr."""
+    """Runs the command with a signal at a save; returns its stderr output."""
     process = started("-c", KILLED, save, int(number), *arguments)
     said = process.communicate(timeout=300)[1]
     assert process.returncode == (130 if number == signal.SIGINT else -number), said
@@ -106,7 +106,7 @@ def killed(save, arguments, number=signal.SIGKILL):
 
 
 def assert_whole(way):
-    """What is there is the result of an undisturbed run, and nothing beside it."""
+    """Asserts that the results equal those of an uninterrupted run, and that no checkpoint is left."""
     assert sorted(path.name for path in Path("out").iterdir()) == sorted(FILES)
     for name in FILES:
         assert Path("out", name).read_bytes() == (undisturbed(way) / name).read_bytes(), name
@@ -114,7 +114,7 @@ def assert_whole(way):
 
 
 def said_by(capsys, *arguments):
-    """The line with which a command is refused."""
+    """Returns the error line of a rejected command."""
     capsys.readouterr()
     assert main([*arguments]) == 2
     out, err = capsys.readouterr()
@@ -124,14 +124,14 @@ def said_by(capsys, *arguments):
 
 @pytest.mark.slow
 def test_least_squares_go_on(folder, capsys, monkeypatch):
-    """In the pass over the logs, and in cross-validation, where what was finished is not computed again."""
+    """Resumes in the pass over the logs, and in cross-validation without recomputing finished folds."""
     undisturbed("physical")
     killed(3, command("physical"))
     place = Path("out.checkpoint")
     assert {path.name for path in place.glob("*.ckpt")} == {"run.ckpt", "estimate.ckpt"}
     content = {path: path.read_bytes() for path in place.glob("*.ckpt")}
 
-    # Nothing of it is lost by mistake.
+    # A command without --resume keeps the progress.
     assert "out.checkpoint has the progress of an earlier run; continue it with --resume" in said_by(
         capsys, *command("physical")
     )
@@ -169,7 +169,7 @@ def test_least_squares_go_on(folder, capsys, monkeypatch):
     assert_whole("physical")
     page = Path("out", "report.md").read_text(encoding="utf-8")
     assert "resume" not in page
-    for i in range(2):  # what is strange about a log that was passed before, too
+    for i in range(2):  # warnings about logs that were processed before the kill appear as well
         assert f"Log 'run{i}': v of joint 'swing' is mostly" in page
 
 
@@ -187,14 +187,14 @@ def test_an_interrupt_says_how_to_go_on(folder, capsys):
     said = killed(3, command("physical"), signal.SIGINT)
     place = Path("out.checkpoint").resolve()
     assert said == f"rbd-jax: interrupted; run the same command with --resume to continue from {place}\n"
-    # Results are not looked for in it, and other things are not lost with it.
+    # The folder is not searched for results, and other files in it are kept.
     (place / "notes.txt").write_text("what I saw")
     assert "has other files (notes.txt)" in said_by(capsys, *command("physical", "--resume"))
     assert (place / "notes.txt").exists()
 
 
 def test_what_an_interrupt_leaves_and_says(tmp_path):
-    """What was saved, if something was."""
+    """It reports saved progress only if there is any."""
     from rbd_jax._core import interrupts
     from rbd_jax.cli.resume import Place
 
@@ -208,7 +208,7 @@ def test_what_an_interrupt_leaves_and_says(tmp_path):
 
 
 def test_where_nothing_was_saved_it_begins(folder, capsys):
-    """So that a script may give --resume each time; without --quiet it is told."""
+    """Scripts can always pass --resume; without --quiet the output reports that nothing was saved."""
     expected = undisturbed("physical")
     arguments = [word for word in command("physical", "--resume") if word != "--quiet"]
     assert main(arguments) in (0, 3)
@@ -219,7 +219,10 @@ def test_where_nothing_was_saved_it_begins(folder, capsys):
 
 
 def test_one_run_at_a_time(folder, capsys):
-    """A second one is refused, with and without --resume, and disturbs nothing; never is never."""
+    """A second run is rejected with and without --resume, and has no effect.
+
+    `--checkpoint-every never` needs no checkpoint folder.
+    """
     from rbd_jax.checkpoints import locked
 
     place = Path("out.checkpoint")
@@ -233,7 +236,7 @@ def test_one_run_at_a_time(folder, capsys):
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "often"])
 def test_how_often(folder, capsys, value):
-    """And where nothing is saved, nothing is gone on from."""
+    """--resume conflicts with disabled checkpoints."""
     assert "leave out one of them" in said_by(
         capsys, *command("physical", "--resume", "--checkpoint-every", "never")
     )
@@ -243,7 +246,7 @@ def test_how_often(folder, capsys, value):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_ten_kills_at_any_moment(folder, way):
-    """Wherever it is, in the interpreter, the compiler, or a file half written; the last is not killed any more."""
+    """The kill can come in the interpreter, the compiler or while writing; the last process runs to its end."""
     expected = undisturbed(way)
     draw, kills = random.Random(1), 0
     process = started("-m", "rbd_jax", *command(way))
@@ -253,7 +256,7 @@ def test_ten_kills_at_any_moment(folder, way):
     shutil.rmtree("out")
     while kills < 10 and not Path("out").exists():
         process = started("-m", "rbd_jax", *command(way, "--resume"))
-        # Most of the time nothing is saved yet: half of them are killed soon after something was.
+        # Usually nothing is saved yet: half of the processes are killed shortly after a save.
         until = time.monotonic() + draw.uniform(0.3, 1.0) * whole
         there = {path: path.stat().st_mtime_ns for path in Path().glob("out.checkpoint/*.ckpt")}
         while time.monotonic() < until and process.poll() is None:
@@ -269,7 +272,9 @@ def test_ten_kills_at_any_moment(folder, way):
     if not Path("out").exists():
         assert started("-m", "rbd_jax", *command(way, "--resume")).wait() in (0, 3)
     assert kills >= 5, kills
-    shutil.rmtree("out.checkpoint", ignore_errors=True)  # if it was killed just when that was to be removed
+    shutil.rmtree(
+        "out.checkpoint", ignore_errors=True
+    )  # in case it was killed just before removing the folder
     for name in FILES:
         theirs, ours = (Path(place, name).read_bytes() for place in (expected, "out"))
         assert theirs == ours, name

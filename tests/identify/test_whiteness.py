@@ -1,4 +1,4 @@
-"""Whiteness of errors: on noise whose autocorrelation is known."""
+"""Whiteness of errors, tested with noise of known autocorrelation."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,14 @@ from rbd_jax.identify import LogError, whiteness
 
 
 def lasting(share: float, count: int, seed: int = 0) -> np.ndarray:
-    """Errors of which each is a share of the one before, and new: r_k = share^k, s = (1 + share) / (1 - share)."""
+    """Returns first-order autoregressive errors: r_k = share^k, s = (1 + share) / (1 - share)."""
     from scipy.signal import lfilter
 
     return lfilter([1.0], [1.0, -share], np.random.default_rng(seed).normal(size=count + 500))[500:]
 
 
 def test_white_noise_is_white():
-    """Ljung and Box's test refuses as many as its level says, and none are said to last."""
+    """The Ljung-Box test rejects at its nominal level, and white errors are not reported as correlated."""
     found = [whiteness(np.random.default_rng(seed).normal(size=2000), 0.01) for seed in range(300)]
     p = np.array([one.p for one in found])
     for level in (0.05, 0.2, 0.5):
@@ -26,7 +26,7 @@ def test_white_noise_is_white():
 
 @pytest.mark.parametrize("share, tolerance", [(0.5, 0.1), (0.8, 0.15), (0.95, 0.3), (-0.5, 0.15)])
 def test_errors_that_last(share, tolerance):
-    """An autoregression of first order: its autocorrelation and how long it lasts."""
+    """A first-order autoregression has the expected autocorrelation and correlation time."""
     found = whiteness(lasting(share, 40_000), 0.005)
     expected = (1 + share) / (1 - share)
     assert abs(found.lasting / expected - 1) < tolerance
@@ -40,7 +40,7 @@ def test_errors_that_last(share, tolerance):
 
 
 def test_the_mean_scatters_as_lasting_errors_say():
-    """What n / s samples mean: the variance of the mean is σ² s / n."""
+    """n / s is the effective number of samples: the variance of the mean is σ² s / n."""
     means = [np.mean(lasting(0.8, 4000, seed)) for seed in range(200)]
     found = whiteness(lasting(0.8, 40_000, 1000), 0.01)
     sigma = np.std(lasting(0.8, 40_000, 1001))
@@ -58,19 +58,19 @@ def test_the_statistic_is_that_of_ljung_and_box():
 
 
 def test_gaps_and_several_runs():
-    """Samples that are missing take no part, and the end of one run is no neighbour of the beginning of the next."""
+    """Missing samples are ignored, and the end of one run is not adjacent to the start of the next."""
     e = lasting(0.8, 40_000)
     e[np.random.default_rng(1).random(len(e)) < 0.3] = np.nan
     found = whiteness(e, 0.01)
     assert found.samples == np.isfinite(e).sum()
     np.testing.assert_allclose(found.autocorrelation[:4], 0.8 ** np.arange(4), atol=0.03)
-    # Constant errors of opposite signs in two runs: as neighbours they would cancel.
+    # Constant errors of opposite signs in two runs would cancel if they were adjacent.
     runs = whiteness([np.ones(100), -np.ones(100)], 0.01)
     np.testing.assert_allclose(runs.autocorrelation[:50], 1, atol=1e-10)
 
 
 def test_what_is_off_throughout_lasts():
-    """No mean is taken off."""
+    """The mean is not subtracted."""
     found = whiteness(1 + 0.1 * np.random.default_rng(0).normal(size=1000), 0.01)
     assert not found.white and found.lasting > 100
 

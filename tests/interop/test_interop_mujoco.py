@@ -1,4 +1,4 @@
-"""States between our conventions and MuJoCo's: round trips, meaning, duality, and what is refused."""
+"""States between our conventions and MuJoCo's: round trips, meaning, duality, and errors."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ XML = """
 
 @pytest.fixture(scope="module")
 def both():
-    """Our model (with its trees the other way round), MuJoCo's, and the map."""
+    """Our model (with its trees in reverse order), MuJoCo's, and the map."""
     loaded = load_mjcf(XML)
     builder = rbd.ModelBuilder.from_model(loaded)
     builder.bodies = [b for b in builder.bodies if b.name == "other"] + [
@@ -75,7 +75,7 @@ def test_round_trips_and_power(both, state):
 
 @pytest.fixture(scope="module")
 def several():
-    """A model with a universal joint, Euler's angles, a cylindrical joint and a composite one, as it is written."""
+    """A model with universal, Euler, cylindrical and composite joints, and its exported MJCF."""
     rng = np.random.default_rng(5)
     families = (
         rbd.joints.Universal((1, 0, 0), (0, 1, 0)),
@@ -114,7 +114,7 @@ def test_joints_that_are_several_there(several):
 
 
 def test_velocities_are_mujocos(both, state):
-    """A small step of MuJoCo's own along `qvel` is ours along v, to first order."""
+    """A small step of MuJoCo along `qvel` equals ours along v, to first order."""
     model, mj_model, there = both
     q, v, _, _ = state
     start, velocity = jax.jit(lambda q, v: (there.configuration(q), there.velocity(q, v)))(q, v)
@@ -140,7 +140,7 @@ def test_accelerations_are_rates_of_velocities(both, state):
 
 
 def check_dynamics(model, mj_model, there, q, v, tau):
-    """The same positions and accelerations."""
+    """Asserts equal positions and accelerations."""
 
     @jax.jit
     def ours(q, v, tau):
@@ -176,7 +176,7 @@ def test_jit_vmap_grad(both, state):
 
 
 def test_a_robot_from_urdf():
-    """A floating URDF and the MJCF of the same mechanism, joints in another order."""
+    """A floating URDF and the MJCF of the same mechanism, with joints in another order."""
     body = (
         '<inertial><mass value="2"/><inertia ixx="1" iyy="2" izz="2.5" ixy="0" ixz="0" iyz="0"/></inertial>'
     )

@@ -1,4 +1,4 @@
-"""States between our conventions and Pinocchio's: round trips, meaning, duality, and what is refused."""
+"""States between our conventions and Pinocchio's: round trips, meaning, duality, and errors."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ INERTIA = (
     '<inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2.5" ixy=".1" ixz="0" iyz=".2"/></inertial>'
 )
 LINKS = "abcdefg"
-#: Joints of all the types of URDF, in an order that is not Pinocchio's (which sorts siblings by name).
+#: Joints of all URDF types, in an order that differs from Pinocchio's (which sorts siblings by name).
 JOINTS = [
     (
         "slide",
@@ -58,7 +58,7 @@ def both():
 
 @pytest.fixture(scope="module")
 def state(both):
-    """q, with quaternions of unit length and angles within half a turn, and two vectors over degrees of freedom."""
+    """q, with unit quaternions and angles within half a turn, and two vectors over degrees of freedom."""
     model, random = both[0], np.random.default_rng(0)
     q = random.uniform(-1, 1, model.nq)
     for joint in ("root_joint", "cup"):
@@ -132,7 +132,7 @@ def test_spatial_vectors_and_matrices_are_pinocchios():
 
 
 def test_the_same_state(both, state):
-    """Placements, velocities and dynamics agree, and power is the same."""
+    """Placements, velocities and dynamics agree, and so does power."""
     model, pin_model, there = both
     q, v, tau = state
     data = pin_model.createData()
@@ -158,7 +158,7 @@ def test_the_same_state(both, state):
 
 
 def test_the_same_manifold(both, state):
-    """The velocities mean the same on the manifold: `⊕` is Pinocchio's."""
+    """`⊕` equals Pinocchio's integration on the manifold."""
     model, pin_model, there = both
     q, v, _ = state
     send = jax.jit(lambda q, v: (there.configuration(q), there.velocity(v)))
@@ -169,7 +169,7 @@ def test_the_same_manifold(both, state):
         return rbd.difference(model, rbd.integrate(model, q, v), there.configuration_from(moved))
 
     off = np.asarray(error(q, v, moved))
-    turns = np.round(off / (2 * np.pi)) * 2 * np.pi  # continuous joints have none there
+    turns = np.round(off / (2 * np.pi)) * 2 * np.pi  # Pinocchio's continuous joints have no turn count
     np.testing.assert_allclose(off, turns, atol=1e-12)
 
 

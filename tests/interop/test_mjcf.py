@@ -1,4 +1,4 @@
-"""The MJCF loader: names, frames, coordinates are MuJoCo's; what is left out is named."""
+"""The MJCF loader: names, frames and coordinates are MuJoCo's; unsupported elements are named."""
 
 import builtins
 import warnings
@@ -17,7 +17,7 @@ from rbd_jax.interop import MujocoMap
 mujoco = pytest.importorskip("mujoco")
 
 BALL = '<geom type="ellipsoid" size=".1 .2 .3" pos=".05 .02 .1"/>'
-#: Joints in series, anchors off the origin, reference positions, welds, degrees, and names missing or taken.
+#: Joints in series, offset anchors, reference positions, welds, degrees, and missing or duplicate names.
 XML = f"""
 <mujoco model="odd"><compiler angle="degree"/><option gravity="1 2 -9"/>
 <default><joint armature=".1" damping=".2"/></default>
@@ -39,8 +39,8 @@ XML = f"""
 </worldbody></mujoco>
 """
 
-#: Every way to write each kind that is read: one or two bodies, either of them the world; sites; the pose given, or that
-#: of `qpos0`; one or two joints. Then what ties nothing: what is not active, and what cannot move anyway.
+#: Every form of each supported type: one or two bodies, either of them the world; sites; the pose given, or that of `qpos0`;
+#: one or two joints. Then constraints without effect: inactive ones, and those on bodies that cannot move.
 EQUALITIES = """
 <connect body1="base" body2="rock" anchor=".1 .2 .3"/>
 <connect body1="knob" anchor=".3 -.1 .2"/>
@@ -69,7 +69,7 @@ TIED = XML.replace("</mujoco>", f"<tendon>{SUMS}</tendon><equality>{EQUALITIES}<
 
 @pytest.fixture(scope="module")
 def odd():
-    """The model as it is loaded, without a warning, and MuJoCo's."""
+    """The loaded model, without warnings, and MuJoCo's."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return load_mjcf(XML), mujoco.MjModel.from_xml_string(XML)
@@ -91,7 +91,7 @@ def test_names(odd):
         "post",
     )
     assert model.body_names == (*bodies, "knob:knob:x", "knob:z", "knob", "rock")
-    # Joints keep their names; a weld is called like its body, if that is free.
+    # Joints keep their names; a weld has the name of its body, if that is unused.
     joints = (
         "x",
         "turn",
@@ -115,7 +115,7 @@ def test_names(odd):
 
 
 def test_frames_and_dynamics_are_mujocos(odd):
-    """Positions of the bodies at the same numbers of `qpos`, and accelerations with passive forces."""
+    """Positions of the bodies at equal `qpos`, and accelerations with passive forces, agree."""
     model, mj_model = odd
     there = MujocoMap(model, mj_model)
     random = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_what_acts_along_the_joints(odd):
         np.asarray(getattr(model, name)) for name in names
     )
     free = model.v_slice("joint_8")
-    assert not damping[free].any() and not armature[free].any()  # a <freejoint> has no defaults
+    assert not damping[free].any() and not armature[free].any()  # a <freejoint> ignores defaults
     others = np.delete(np.arange(model.nv), np.arange(free.start, free.stop))
     np.testing.assert_allclose(armature[others], 0.1)
     np.testing.assert_allclose(damping[others], 0.2)
@@ -169,10 +169,10 @@ def test_masses(odd):
 
 
 def test_equalities_are_constraints():
-    """MuJoCo's residuals and rows, where it has the constraints kept and where not.
+    """Residuals and rows match MuJoCo's, for satisfied and violated constraints.
 
-    Its deviations are of the first end from the second, ours the other way round. The rotation of a weld is the vector part of
-    a quaternion there, of either sign, and a rotation vector here: other rows of the same span.
+    MuJoCo's deviations are of the first end relative to the second, ours the other way round. The rotation of a weld is the
+    vector part of a quaternion in MuJoCo, of either sign, and a rotation vector here: different rows with the same span.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -218,7 +218,7 @@ def test_equalities_are_constraints():
             sign = 1 if constraint.joints else -1
             value, slope = sign * data.efc_pos[of == i], sign * slopes[of == i]
             own, own_slope = residual[rows], jacobian[rows]
-            if len(own) == 6:  # there the position comes first
+            if len(own) == 6:  # MuJoCo's rows start with the position
                 sine = np.linalg.norm(value[3:])
                 turn = value[3:] * (2 * np.arcsin(sine) / sine if sine > 1e-9 else 2)
                 turn *= np.copysign(1, turn @ own[:3])
@@ -303,7 +303,10 @@ def test_what_is_left_out(what):
 
 
 def test_stops_are_told():
-    """Those of joints that have limits, without a warning: nothing is different until one is met. With a law they hold."""
+    """Without a contact model, joint limits are reported as unsupported, without a warning because they rarely act.
+
+    With a contact model they are enforced.
+    """
     limited = PLAIN.replace('name="a"', 'name="a" limited="true" range="-1 1"')
     for text, said in ((PLAIN, False), (limited, True)):
         with warnings.catch_warnings():
@@ -315,7 +318,7 @@ def test_stops_are_told():
 
 
 def test_nothing_left_out():
-    """Tendons without force and equalities that are switched off say nothing."""
+    """Tendons without force and inactive equalities cause no warning."""
     tendon = '<tendon><fixed name="rope"><joint joint="a" coef="1"/></fixed></tendon>'
     actuator = '<actuator><motor tendon="rope"/></actuator>'
     off = '<equality><joint joint1="a" joint2="b" active="false"/></equality>'
@@ -325,7 +328,7 @@ def test_nothing_left_out():
 
 
 def test_mocap_bodies_are_tied_where_they_stand():
-    """To what moves. MuJoCo has no rows either for one that is tied to a body that never does."""
+    """Mocap bodies are tied at their poses to moving bodies. MuJoCo omits rows for ties between static bodies, too."""
     bodies = f'<body name="ghost" mocap="true" pos="0 0 1"/><body name="post">{BALL}</body></worldbody>'
     ties = '<equality><weld body1="post" body2="ghost"/><weld body1="ghost" body2="one"/></equality></mujoco>'
     with pytest.warns(rbd.ModelWarning, match="motion of mocap bodies 'ghost'"):

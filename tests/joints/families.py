@@ -1,4 +1,4 @@
-"""One joint of every family, with parameters that are not special. Other tests may use them too."""
+"""One joint of every family, with generic parameters. Other tests use them too."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def wobble(size: int, seed: int) -> Wobble:
 
 
 def control_frames(count: int, seed: int = 0):
-    """Frames with a turn of at most 2 rad from one to the next, and also from the last to the first."""
+    """Returns frames with a rotation of at most 2 rad from one to the next, and from the last to the first."""
     rng = np.random.default_rng(seed)
     twists = rng.uniform(-1, 1, (count, 6))
     twists[:, :3] /= np.linalg.norm(twists[:, :3], axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Joints in the plane that they move in: what families override equals what the protocol does by default."""
+"""Planar joints: methods that families override equal the defaults of the protocol."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def test_placements_and_motions(name, angle):
 
     @jax.jit
     def at(time):
-        """Placement and velocity after a time, and the rate of the placement."""
+        """Returns placement and velocity after a time, and the rate of the placement."""
         there = flat.integrate(q, time * v)
         moved = lambda time: flat.transform(flat.integrate(q, time * v))
         placed, rate = jax.jvp(moved, (time,), (jnp.ones_like(time),))

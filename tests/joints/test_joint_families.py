@@ -1,4 +1,4 @@
-"""The families one by one: printed formulas (with their errata), other joints that move alike, and refused inputs."""
+"""Joint families: printed formulas (with their errata), equivalent joints, and rejected inputs."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def close(a, b, tolerance=1e-14):
 
 
 def stored_rate(joint, q, v):
-    """q̇, the rate of the stored numbers."""
+    """Returns q̇, the rate of the stored coordinates."""
     return jax.jvp(lambda time: joint.integrate(q, time * v), (jnp.zeros(()),), (jnp.ones(()),))[1]
 
 
@@ -48,7 +48,7 @@ def test_constant_subspaces_of_the_book():
 
 
 def test_rate_of_the_planar_coordinates():
-    """Book example 4.5 without the terms in ω that it prints: θ̇ = ω, and the velocity turned into the predecessor."""
+    """Book example 4.5 without the terms in ω that it prints: θ̇ = ω, and the velocity rotated into the predecessor."""
     q, v = np.array([0.7, 1.2, -0.5]), np.array([0.4, -1.0, 0.6])
     c, s = np.cos(0.7), np.sin(0.7)
     rate = jax.jit(lambda q, v: stored_rate(joints.Planar(), q, v))(q, v)
@@ -56,7 +56,7 @@ def test_rate_of_the_planar_coordinates():
 
 
 def test_rate_of_the_free_coordinates():
-    """ṙ = R v and ṗ = ½ p ∘ (0, ω) (book eqs. 3.7, 4.13), nothing else."""
+    """ṙ = R v and ṗ = ½ p ∘ (0, ω) (book eqs. 3.7, 4.13), without other terms."""
     joint, v = joints.Free(), np.arange(1.0, 7.0)
 
     @jax.jit
@@ -142,7 +142,7 @@ def test_universal_of_sueda():
 
 
 def test_rack_and_pinion_of_the_book():
-    """Book example 4.6. The point of the pinion on the rack is at rest."""
+    """Book example 4.6. The contact point of the pinion with the rack is at rest."""
     r, q, v = 0.4, 0.7, 1.1
     c, s = np.cos(q), np.sin(q)
     joint, q, v = joints.RackAndPinion(r), jnp.array([q]), jnp.array([v])
@@ -155,7 +155,7 @@ def test_rack_and_pinion_of_the_book():
 
 
 def test_free_2d_of_sueda():
-    """Sueda eqs. 2.55 and 2.56, there with the entry (5, 2) corrected to `-q̇ Q^yx`."""
+    """Sueda eqs. 2.55 and 2.56, the latter with the entry (5, 2) corrected to `-q̇ Q^yx`."""
     q, v = np.array([0.5, -1.0, 0.7]), np.array([0.3, 1.1, -0.8])
     joint, turn = joints.Free2D(), Rotation.from_euler("z", 0.7).as_matrix()
     subspace, rate = np.zeros((6, 3)), np.zeros((6, 3))
@@ -174,7 +174,7 @@ def test_free_2d_of_sueda():
 
 
 def test_free_3d_is_free():
-    """The same coordinates; velocities that differ by the frame of their linear part give the same twist.
+    """The same coordinates and, with the linear velocity in the other frame, the same twist.
 
     Sueda eqs. 2.57 to 2.59 have its parts in the other order.
     """
@@ -221,7 +221,7 @@ def test_a_composite_is_the_joint_of_its_parts(whole, parts):
         close(found, expected)
 
 
-#: Rotation vectors of no length to almost two turns, and their rates.
+#: Rotation vectors of length zero to almost two turns, and their rates.
 LENGTHS = np.array([0.0, 1e-9, 3.1, 3.2, 6.2, 6.3, 11.0])
 AXES = np.random.default_rng(0).normal(size=(7, 3))
 AXES /= np.linalg.norm(AXES, axis=1, keepdims=True)
@@ -229,14 +229,14 @@ VECTORS, SPEEDS = AXES * LENGTHS[:, None], np.random.default_rng(1).normal(size=
 
 
 def turning(q, v):
-    """The rotation and the angular velocity of a rotation vector and its rate: as they are, and reparametrized."""
+    """Returns rotation and angular velocity of a rotation vector and its rate, before and after reparametrization."""
     joint = joints.SphericalExponential()
     motion = lambda q, v: (joint.transform(q).rotation, joint.motion_subspace(q) @ v)
     return motion(q, v), motion(*joint.reparametrize(q, v))
 
 
 def test_reparametrize_changes_no_motion():
-    """The same rotation and angular velocity, with |q| ≤ π; nothing at all below (Sueda eq. 2.47)."""
+    """The same rotation and angular velocity, with |q| ≤ π; unchanged if |q| is smaller already (Sueda eq. 2.47)."""
     q, v, axes, lengths = VECTORS, SPEEDS, AXES, LENGTHS
 
     @jax.jit
@@ -295,7 +295,7 @@ def test_quaternions_of_any_length(family):
 
 
 def test_driven_by_a_function():
-    """σ = cos t and σ̊ = -sin t about the axis; time and the parameters of the motion are differentiable."""
+    """σ = cos t and σ̊ = -sin t about the axis; time and motion parameters are differentiable."""
     joint = joints.Driven(joints.Revolute(), lambda time: jnp.sin(time)[None]).at_time(0.3)
     none = jnp.zeros(0)
     everything = lambda q, v: (joint.transform(q).rotation, joint.drift(q), joint.velocity_product(q, v))
@@ -352,7 +352,7 @@ def test_spline_through_a_screw():
 
 
 def test_spline_of_points_and_of_equal_frames():
-    """Pure displacements give the spline of Sueda's eq. 2.62, equal frames that frame."""
+    """Pure displacements give the spline of Sueda's eq. 2.62, and equal frames give that frame."""
     points = np.random.default_rng(0).normal(size=(6, 3))
     joint = joints.SplineCurve(Transform.from_position(jax.device_put(points)))
     place = jax.jit(lambda q: joint.transform(q).position)
@@ -388,7 +388,7 @@ def test_spline_closes_and_is_smooth():
 
 
 def algorithm_4(controls, q1, q2):
-    """Q, S and dS/dq of a surface of one patch, as Sueda prints them."""
+    """Returns Q, S and dS/dq of a surface with one patch, as Sueda prints them."""
     basis = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
     powers = [
         lambda q: np.array([1, q, q**2, q**3]),
@@ -471,14 +471,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("make, message", REFUSED.values(), ids=REFUSED)
 def test_refused(make, message, monkeypatch):
-    """As users see it, whose arguments are not checked against the annotations."""
+    """The functions check arguments themselves, as users have no annotation checks."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=message):
         make()
 
 
 def test_parameters_may_be_traced():
-    """A model can be built under a transformation: nothing is looked at that is not known yet."""
+    """A model can be built under a transformation: traced values are not checked."""
 
     def height(pitch, axis):
         return joints.Helical(axis, pitch).transform(jnp.array([0.7])).position[2]
@@ -489,5 +489,5 @@ def test_parameters_may_be_traced():
 def test_all_families_are_covered():
     made = {type(joint) for joint in FAMILIES.values()}
     public = {cls for cls in vars(joints).values() if isinstance(cls, type) and issubclass(cls, Joint)}
-    # A joint in a plane has vectors of three; it is tested in a file of its own.
+    # A joint in a plane has vectors of three; it has a separate test file.
     assert public - made == {Joint, joints.ConstantSubspaceJoint, joints.InPlane}

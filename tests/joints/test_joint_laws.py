@@ -1,6 +1,6 @@
-"""What every joint obeys, whatever its family: the protocol's definitions, by finite differences of `transform`.
+"""Properties of all joints: the definitions of the protocol, by finite differences of `transform`.
 
-All that concerns one family is compiled once, as one function of a batch of samples, and looked at by several tests.
+All computations of a family are compiled once, as one function of a batch of samples that several tests use.
 """
 
 import functools
@@ -19,12 +19,12 @@ from rbd_jax.spatial.transform import body_twist
 
 
 SAMPLES = 8
-#: Of those whose subspace is constant, depends on angles, on a vector or on time.
+#: Joints whose subspace is constant or depends on angles, on a vector or on time.
 EVERY_DAY = ("revolute", "universal", "exponential", "driven")
 
 
 def families(wanted, every_day=EVERY_DAY):
-    """The families for which `wanted` holds as test parameters, most of them for the long sweeps."""
+    """Parametrizes a test by the families for which `wanted` holds, most of them only in the long sweeps."""
     return pytest.mark.parametrize(
         "family",
         [
@@ -36,7 +36,7 @@ def families(wanted, every_day=EVERY_DAY):
 
 
 EVERY = families(lambda name, joint: True)
-# The default of the protocol for S̊ knows no time.
+# The protocol's default of S̊ ignores time.
 SCLERONOMIC = families(lambda name, joint: not joint.rheonomic)
 # Derivatives compile slowly.
 BUILDING = families(
@@ -48,22 +48,25 @@ UNIFORM = families(lambda name, joint: joint.nv and isinstance(joint, ConstantSu
 
 STEP = 1e-3
 OFFSETS = STEP * np.arange(-2.0, 3.0)
-# Central differences of fourth order from values at the offsets: first and second derivative. Their errors are
-# `STEP⁴/30` of the fifth and `STEP⁴/90` of the sixth derivative, and 1e-13 and 1e-10 of rounding.
+# Central differences of fourth order from values at the offsets: first and second derivative. Their truncation errors are
+# `STEP⁴/30` of the fifth and `STEP⁴/90` of the sixth derivative; rounding errors are 1e-13 and 1e-10.
 SLOPE = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / (12 * STEP)
 BEND = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / (12 * STEP**2)
 
 
 def slope(values):
-    """The derivative at the middle of five values, a leading axis, at the offsets."""
+    """Returns the derivative at the middle of five values at the offsets, along a leading axis."""
     return jax.tree.map(lambda x: jnp.tensordot(jnp.array(SLOPE), x, 1), values)
 
 
 def laws(joint, q, v, other):
-    """Everything the tests below look at, for one sample. What is needed often is batched: it compiles once."""
+    """Returns all quantities that the tests below check, for one sample.
+
+    Repeated computations are batched, so that they compile once.
+    """
 
     def moved(time):
-        """The joint, its configuration and its velocity after moving at `v` for some time."""
+        """Returns the placement and velocity after moving at `v` for some time."""
         now, there = joint.at_time(0.4 + time), joint.integrate(q, time * v)
         return now.transform(there), matvec(now.motion_subspace(there), v) + now.drift(there)
 
@@ -141,7 +144,7 @@ def test_overrides_agree_with_the_defaults(family):
 
 @MOVING
 def test_charts_are_the_derivatives_of_integrate(family):
-    """dexp and its inverse: as automatic differentiation has them, and inverse to each other. Book eqs. 3.6 and 3.7."""
+    """dexp and its inverse equal automatic differentiation and are inverses of each other. Book eqs. 3.6 and 3.7."""
     seen = observed(family)
     for name in ("chart velocity", "chart rate"):
         assert_each_close(seen[name], seen[f"{name}, default"], 1e-11)
@@ -150,7 +153,7 @@ def test_charts_are_the_derivatives_of_integrate(family):
 
 @MOVING
 def test_configuration_rates_are_those_of_integrate(family):
-    """As automatic differentiation has them, and the inverse of `configuration_velocity`. Book eq. 3.7."""
+    """Rates equal automatic differentiation and are the inverse of `configuration_velocity`. Book eq. 3.7."""
     seen = observed(family)
     assert_each_close(seen["configuration rate"], seen["configuration rate, default"], 1e-12)
     assert_each_close(seen["velocity of the rate"], np.zeros_like(seen["velocity of the rate"]), 1e-11)
@@ -166,14 +169,14 @@ def test_velocity_product_is_rate_times_velocity(family):
 def test_integrate_and_difference_are_inverse(family):
     seen = observed(family)
     assert_each_close(seen["there and back"], np.zeros_like(seen["there and back"]), 1e-13)
-    # The planar joint at nearly two turns divides by a small number.
+    # The planar joint divides by a small number near two turns.
     assert_each_close(seen["other and back"][:, 0], seen["other and back"][:, 1], 1e-11)
     assert_each_close(seen["nowhere"], np.zeros_like(seen["nowhere"]), 1e-15)
 
 
 @UNIFORM
 def test_constant_velocity_is_a_constant_twist(family):
-    """For the joints with constant S, which are groups: along `t -> q ⊕ t v` the twist never changes."""
+    """Joints with constant S are groups: along `t -> q ⊕ t v` the twist is constant."""
     seen = observed(family)
     assert_each_close(seen["velocity"], seen["later velocity, differences"], 1e-9)
 
@@ -196,7 +199,7 @@ def test_neutral_is_the_identity(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_parameters_stack(family):
-    """Equal joints are stacked: all leaves are floats, and the structure is hashable and equal for equal joints."""
+    """Equal joints can be stacked: all leaves are floats, and the structure is hashable and equal for equal joints."""
     leaves, structure = jax.tree.flatten(FAMILIES[family])
     assert all(eqx.is_inexact_array(leaf) for leaf in leaves)
     again = jax.tree.structure(jax.tree.map(lambda leaf: leaf + 1, FAMILIES[family]))
@@ -204,7 +207,7 @@ def test_parameters_stack(family):
 
 
 def everything(joint, q, v, other):
-    """All that a joint computes, in one flat array."""
+    """Returns all quantities of a joint in one flat array."""
     parts = (
         joint.transform(q),
         joint.motion_subspace(q),
@@ -217,10 +220,10 @@ def everything(joint, q, v, other):
 
 
 def derivatives(joint, q, v, other):
-    """`everything`, and for a weighted sum of it along one direction: values nearby, and two exact derivatives.
+    """Returns `everything`, values of its weighted sum along a direction, and two exact derivatives.
 
-    The gradient of `x, d -> f'(x) d` with respect to both is the rate of the gradient and the gradient itself: both
-    modes of differentiation, and both orders, in one.
+    The gradient of `x, d -> f'(x) d` with respect to both arguments consists of the rate of the gradient and the gradient.
+    It covers both modes of differentiation, and both orders.
     """
     start = (joint, q, v, other)
     direction = jax.tree.map(
@@ -244,7 +247,7 @@ def derivatives(joint, q, v, other):
 
 @functools.cache
 def differentiated(family):
-    """`derivatives` at rest in the neutral configuration, moving there, at rest elsewhere, and at small steps."""
+    """Returns `derivatives` at rest and moving at the neutral configuration, at rest elsewhere, and at small steps."""
     joint, (q, v, _) = FAMILIES[family], samples(family)
     rest = joint.neutral()
     special = [(rest, 0 * v[0], rest), (rest, v[0], rest), (q[0], 0 * v[0], q[0])]
@@ -264,10 +267,10 @@ def test_single_precision(family):
 
 @BUILDING
 def test_two_derivatives(family):
-    """With respect to configuration, velocity, parameters and time, also where a formula could be singular."""
+    """Derivatives with respect to configuration, velocity, parameters and time exist, also where formulas could be singular."""
     _, (_, nearby, first, second, gradients) = differentiated(family)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
-    # The neutral configuration of a spline is a knot, where differences mix two polynomials.
+    # The neutral configuration of a spline is a knot, where finite differences mix two polynomials.
     regular = slice(2, None) if "spline" in family else slice(None)
     assert_each_close(first[regular], (nearby @ SLOPE)[regular], 1e-8)
     assert_each_close(second[regular], (nearby @ BEND)[regular], 1e-5)

@@ -1,4 +1,4 @@
-"""A user's joints that change as time passes and have degrees of freedom too: what they do not say follows by differentiation."""
+"""User-defined joints that depend on time and have degrees of freedom; methods left out follow by differentiation."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from rbd_jax import joints
 
 
 class GrowingScrew(joints.Joint):
-    """A screw whose pitch grows, in metres a radian."""
+    """A screw whose pitch grows, in meters per radian."""
 
     pitch: jax.Array
     growth: jax.Array
@@ -26,7 +26,7 @@ class GrowingScrew(joints.Joint):
 
 
 class SlideOnACart(joints.ConstantSubspaceJoint):
-    """A slide whose base is shaken across it. Its motion subspace is always the same."""
+    """A slide whose base oscillates sideways. Its motion subspace is constant."""
 
     time: jax.Array
 
@@ -63,7 +63,7 @@ def model(joint):
 
 
 def test_a_growing_screw_slides_by_itself():
-    """At t = 0.5 its pitch is 0.2 m/rad, and the slide rate `0.2 * 1.3 + 0.2 * 0.7`."""
+    """At t = 0.5 its pitch is 0.2 m/rad, and the slide rate is `0.2 * 1.3 + 0.2 * 0.7`."""
     builder = rbd.ModelBuilder()
     builder.add_body("nut", joint=screw(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     now = rbd.at_time(builder.build(), 0.5)
@@ -74,7 +74,7 @@ def test_a_growing_screw_slides_by_itself():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["slide on a cart", "growing screw", "within others"])
 def test_lagranges_equation(name):
-    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x` in a chart `q ⊕ x`, while time passes; and the derivative of what undoes it."""
+    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x` in a chart `q ⊕ x` with time dependence; forward dynamics and its derivative invert it."""
     still, time = model(JOINTS[name]()), 0.5
     v, a, direction = (jnp.asarray(x) for x in np.random.default_rng(3).normal(size=(3, still.nv)))
     q = rbd.integrate(still, rbd.neutral(still), 0.4 * direction)
@@ -107,7 +107,7 @@ def test_lagranges_equation(name):
     "name", [pytest.param(x, marks=pytest.mark.slow if x == "within others" else ()) for x in JOINTS]
 )
 def test_the_motion_is_that_of_the_frames(name):
-    """Velocities and accelerations of the last body are the differences in time of where it is."""
+    """Velocities and accelerations of the last body are time derivatives of its placement."""
     still, time, step = model(JOINTS[name]()), 0.5, 1e-3
     v, a = (jnp.asarray(x) for x in np.random.default_rng(5).normal(size=(2, still.nv)))
     q = rbd.integrate(still, rbd.neutral(still), 0.4 * v)
@@ -130,7 +130,7 @@ def test_the_motion_is_that_of_the_frames(name):
     twist, acceleration = seen()
     far, near, here, then, there = np.asarray(place(step * jnp.arange(-2.0, 3.0)))
     np.testing.assert_allclose(twist[3:], (8 * (then - near) - (there - far)) / (12 * step), atol=1e-9)
-    # The acceleration of the point is that of the body, and what turns the velocity.
+    # The acceleration of the point is that of the body plus the rotation of the velocity.
     moving = acceleration[3:] + np.cross(twist[:3], twist[3:])
     bent = (16 * (then + near) - there - far - 30 * here) / (12 * step**2)
     np.testing.assert_allclose(moving, bent, atol=1e-6)

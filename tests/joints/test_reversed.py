@@ -1,4 +1,4 @@
-"""Joints of the other polarity and joints with an offset: all that follows from the placement, of every family."""
+"""Reversed joints and joints with an offset: every quantity follows from the placement, for every family."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ EVERY_DAY = ("rack and pinion", "helical")
 
 
 def seen(joint, q, v):
-    """What a joint says of itself, and the same by differentiation of its placement alone."""
+    """Returns the quantities that a joint computes, and the same by differentiation of its placement."""
     base = joints.Joint
     told = joint.motion_subspace(q), joint.subspace_rate(q, v), joint.velocity_product(q, v), joint.drift(q)
     follows = (

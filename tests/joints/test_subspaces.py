@@ -1,4 +1,4 @@
-"""The subspaces of joints: dual bases, what a wrench splits into, and the book's gear."""
+"""The subspaces of joints: dual bases, the split of a wrench, and the book's gear."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ EVERY_DAY = ("fixed", "revolute", "euler zyx", "free")
     "name", [pytest.param(name, marks=() if name in EVERY_DAY else SLOW) for name in FAMILIES]
 )
 def test_bases_are_dual(name):
-    """A wrench is its two parts, only the active one works, and whichever T_a there is, τ is the same.
+    """A wrench is the sum of its two parts, only the active one does work, and τ does not depend on T_a.
 
     Book eqs. 3.26, 3.34 to 3.38, table 3.1.
     """
@@ -46,7 +46,7 @@ def test_bases_are_dual(name):
 
 @pytest.mark.parametrize("r", [0.2, 0.5])
 def test_the_gear_of_the_book(r):
-    """Book example 3.2: `T_a = [0 0 1 0 -1/r 0]ᵀ`. The bearing bears what the teeth push, and what a pure torque leaves it."""
+    """Book example 3.2: `T_a = [0 0 1 0 -1/r 0]ᵀ`. The bearing supports the tooth force and the rest of a pure torque."""
     teeth = jnp.asarray(np.array([[0, 0, -r, 0, 1.0, 0]]).T)
     transmitted = jnp.array([0.1, 0.2, 3.0, 4.0, 5.0, 6.0])
 
@@ -62,14 +62,14 @@ def test_the_gear_of_the_book(r):
 
 
 def test_wrenches_of_a_model_split():
-    """What `joint_wrenches` says splits into the efforts, less the armature's share, and what the bearings bear."""
+    """The result of `joint_wrenches` splits into the efforts, less the armature's share, and the bearing forces."""
     model = rbd.load("arm7")
     moving = [index for index in range(model.nb) if model.joint(index).nv]
     q, v, tau = np.random.default_rng(1).normal(size=(3, model.nv))
 
     @jax.jit
     def efforts(q, v, tau):
-        """The active part of the wrench of each joint, and what the joint transmits."""
+        """Returns the active part of the wrench of each joint, and the transmitted effort."""
         a = rbd.forward_dynamics(model, q, v, tau)
         wrenches, left = rbd.joint_wrenches(model, q, v, a), tau - model.armature * a
         split = lambda i: joints.subspaces(model.joint(i), q[model.q_slice(i)]).split(wrenches[i])[0]
@@ -81,9 +81,9 @@ def test_wrenches_of_a_model_split():
 
 @pytest.mark.slow
 def test_an_active_loop_joint_is_one_of_the_tree():
-    """A torque in a loop's hinge, and a gear there, as forces on both bodies: the mechanism moves as with the hinge in its tree.
+    """A torque or gear in a loop's hinge, as forces on both bodies, gives the same motion as the hinge in the tree.
 
-    The multipliers are the bearing's force: with the gear they change, by what the teeth push.
+    The multipliers are the bearing's force: with the gear they change by the tooth force.
     """
     rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
     graph = rbd.GraphBuilder(gravity=(0, -9.81, 0))
@@ -119,10 +119,10 @@ def test_an_active_loop_joint_is_one_of_the_tree():
     for joint in ("a", "b"):
         one, two = moving.acceleration[other.v_slice(joint)], pure.acceleration[model.v_slice(joint)]
         np.testing.assert_allclose(one, two, atol=1e-9)
-    # In the plane, where the closure leaves no choice of multipliers, the bearing takes what the teeth push, and no more.
+    # In the plane, where closure determines the multipliers, the bearing supports exactly the tooth force.
     left = plain.constraint @ (geared.multipliers - pure.multipliers)
     np.testing.assert_allclose(left[3:5], [0, torque[0] / 0.3], atol=1e-8)
-    # What the free body diagram says: the whole of both is the same wrench.
+    # By the free body diagram, the total of both is the same wrench.
     np.testing.assert_allclose(
         plain.wrench(torque, pure.multipliers)[2:5],
         found[1][0].wrench(torque, geared.multipliers)[2:5],
@@ -131,7 +131,7 @@ def test_an_active_loop_joint_is_one_of_the_tree():
 
 
 def test_the_part_of_a_force_that_moves_a_body():
-    """Book eq. 3.28, example 3.1: `f_a = I S (Sᵀ I S)⁻¹ Sᵀ f`, whatever the basis of S; the rest is borne and moves nothing."""
+    """Book eq. 3.28, example 3.1: `f_a = I S (Sᵀ I S)⁻¹ Sᵀ f` for any basis of S; the rest causes no motion."""
     rng = np.random.default_rng(2)
     spread = rng.normal(size=(6, 6))
     inertia, wrench = spread @ spread.T, jnp.asarray(rng.normal(size=6))
@@ -149,6 +149,6 @@ def test_the_part_of_a_force_that_moves_a_body():
     expected = inertia @ own @ np.linalg.inv(own.T @ inertia @ own) @ own.T @ wrench
     np.testing.assert_allclose(moving[0], expected, atol=1e-10)
     np.testing.assert_allclose(own.T @ (wrench - moving[0]), 0, atol=1e-10)
-    # It moves the body along the joint, as if there were no joint.
+    # It accelerates the body along the joint, as if there were no joint.
     acceleration = np.linalg.solve(inertia, moving[0])
     np.testing.assert_allclose(own @ np.linalg.lstsq(own, acceleration)[0], acceleration, atol=1e-9)

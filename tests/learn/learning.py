@@ -1,7 +1,7 @@
-"""A bundled task learned by the command, and episodes with what it has learned: `python learning.py TASK FOLDER`.
+"""Learns a bundled task by the command, and plays episodes with the policy: `python learning.py TASK FOLDER`.
 
-It is a process of its own, as users have it: JAX begins in it with all cores and in single precision. Into FOLDER.npz go the
-episodes, and what it has cost.
+It runs in a separate process, as for users, with all cores and in single precision. FOLDER.npz contains the episodes and the
+cost.
 """
 
 import resource
@@ -18,7 +18,7 @@ EPISODES = 32
 
 
 def episodes(name, folder):
-    """Positions, velocities and ends of episodes from keys of their own, and what they remember, step by step."""
+    """Returns positions, velocities, ends and memories of episodes with new random keys, per step."""
     task = rbd.tasks.load(name)
     policy = rbd.learn.load(f"{folder}/policy.npz", task)
     play = rbd.batch_map(lambda key: rbd.learn.play(task, policy, key))

@@ -1,6 +1,6 @@
-"""A task that is learned in seconds, and trainings of it: `python push.py FILE SAVE MOMENT` is one that ends itself by SIGKILL.
+"""A task that is learned in seconds: `python push.py FILE SAVE MOMENT` trains it and kills itself by SIGKILL.
 
-It does so at a save, "before" the new file has its name or "after".
+The kill comes at a save, "before" or "after" the new file is renamed.
 """
 
 import os
@@ -14,7 +14,7 @@ import rbd_jax as rbd
 
 
 class Push(rbd.Task):
-    """A cart on a rail is brought to the middle by a force."""
+    """A force moves a cart on a rail to the middle."""
 
     worth: float = 1.0
 
@@ -33,7 +33,7 @@ class Push(rbd.Task):
 
 
 def cart():
-    """A kilogram, pushed by up to 5 N."""
+    """Returns a cart of one kilogram, pushed by up to 5 N."""
     builder = rbd.ModelBuilder(name="cart")
     builder.add_body("cart", "world", rbd.joints.Prismatic((1, 0, 0)), None, rbd.Inertia.sphere(1.0, 0.1))
     builder.attach(rbd.actuators.Motor("motor", "cart", control_range=(-5.0, 5.0)))
@@ -61,7 +61,7 @@ def trained(checkpoint=None, config=SMALL, task=None, seed=0, **options):
 
 
 def killed_at(save: int, moment: str) -> None:
-    """From now on this process ends at so many saves."""
+    """Makes this process kill itself at save number `save`."""
     rename, left = os.replace, [save]
 
     def replace(*names):
@@ -79,7 +79,7 @@ if __name__ == "__main__":
     file, save, moment = sys.argv[1:]
     jax.config.update("jax_enable_x64", True)
     killed_at(int(save), moment)
-    # The task of the module, as those have it that import this file.
+    # Use the task class of the imported module, as importers of this file do.
     import push as module
 
     module.trained(rbd.Checkpoint(file, every=0))

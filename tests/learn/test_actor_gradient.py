@@ -1,4 +1,4 @@
-"""The gradient that a policy follows: that of what is simulated, sample by sample."""
+"""The policy gradient is the gradient of the simulated return, per sample."""
 
 import dataclasses
 import functools
@@ -15,21 +15,21 @@ from rbd_jax.learn.short_horizon_actor_critic import _learned
 
 
 class Torn(Push):
-    """A push whose reward has no derivative where the cart is left of some place, and is no number further left."""
+    """A push whose reward has no derivative left of `from_where`, and is not finite further left."""
 
     from_where: float = -0.3
     broken: float = -100.0
 
     def reward(self, before, action, now):
         x = now.q[0]
-        # The square root of zero: finite, with an infinite derivative times zero.
+        # At zero the square root is finite, with an infinite derivative times zero.
         torn = jnp.sqrt(jnp.maximum(x - self.from_where, 0.0))
         return x - 1e-3 * torn + jnp.log(jnp.minimum(x - self.broken, 1.0))
 
 
 @functools.cache
 def compiled(config):
-    """A learner that begins with a task, in a row what it learns, the loss, and its gradient: for all tasks of one kind."""
+    """Returns functions for all tasks of one type: a learner with its flat parameters, the loss, and its gradient."""
 
     @jax.jit
     def begun(task, key):
@@ -49,7 +49,7 @@ def compiled(config):
 
 
 def of_loss(task, config=SMALL):
-    """The loss of the actor as a function of all that is learned, in a row, and of the probe; its gradient; and the row."""
+    """Returns the actor's loss as a function of flat parameters and the probe, its gradient, and the parameters."""
     begun, loss, gradient = compiled(config)
     learner, row = begun(task, jax.random.key(0))
     noise = np.random.default_rng(1).normal(size=(config.horizon, config.environments, 1))
@@ -59,7 +59,7 @@ def of_loss(task, config=SMALL):
 
 @pytest.fixture(scope="module")
 def plain():
-    # Episodes of three steps: horizons go over two ends.
+    # Episodes have three steps, so horizons contain two episode ends.
     return of_loss(push(episode_length=3))
 
 
@@ -92,7 +92,7 @@ def test_derivatives_that_are_no_numbers_are_left_out_and_counted():
     (found, dropped), moments = gradient(row, probe)
     left = np.asarray(moments.reached)[..., 0] <= -0.3
     assert left.any() and not left.all() and not np.asarray(moments.lost).any()
-    # Of each sample as often as it was there; and the others have what they would have had.
+    # Each sample counts as often as it was dropped; the other samples are unaffected.
     np.testing.assert_array_equal(dropped, left.sum(axis=0))
     assert np.isfinite(found).all() and np.linalg.norm(found) > 0
 

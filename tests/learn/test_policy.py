@@ -1,4 +1,4 @@
-"""A policy: what it decides, how it drives a rollout, what comes of it, and that a file has all of it."""
+"""Policies: decisions, rollouts, evaluation, and complete files."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import rbd_jax as rbd
 
 
 class Following(rbd.Task):
-    """A cart follows a place that moves, and remembers its last action; its mass is another in each episode."""
+    """A cart follows a moving target and stores its last action; its mass differs between episodes."""
 
     def begin(self, model, key):
         start, where = jax.random.split(key)
@@ -26,7 +26,7 @@ class Following(rbd.Task):
         return -((now.q[0] - now.memory["place"]) ** 2)
 
     def controls(self, now, action):
-        # Held from the moment that it is decided.
+        # Held from the time of the decision.
         return rbd.Controls(2.0 * action - now.v)
 
     def remember(self, before, action, now):
@@ -42,7 +42,7 @@ def following():
 
 
 def wild(task, *options):
-    """A policy that was drawn, with actions that are not near zero."""
+    """Returns a random policy with actions that are not near zero."""
 
     @jax.jit
     def drawn(key):
@@ -101,7 +101,7 @@ def test_an_evaluation_is_the_sum_of_what_is_played(pushing):
         np.testing.assert_allclose(found.terms["place"][i], place, atol=1e-12)
         assert found.terminated[i] == np.asarray(states.terminated)[-1]
     np.testing.assert_allclose(found.mean, np.mean(found.returns))
-    # Any function of an observation will do.
+    # Any function of an observation is accepted.
     held = rbd.learn.evaluate(task, lambda seen: -seen["place"], jax.random.key(7), 2, steps=4)
     assert (np.asarray(held.steps) <= 4).all()
 

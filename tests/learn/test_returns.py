@@ -1,4 +1,4 @@
-"""Returns, against sums that are written out."""
+"""Returns, compared with explicit sums."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from rbd_jax.learn.short_horizon_actor_critic import returns_td, weights
 
 @pytest.fixture
 def seen():
-    """Rewards, values, and ends of both kinds, of 12 steps of 40 episodes."""
+    """Rewards, values, and both kinds of episode ends, of 12 steps of 40 episodes."""
     random = np.random.default_rng(0)
     reward, value = random.normal(size=(2, 12, 40))
     draw = random.uniform(size=(12, 40))
@@ -23,7 +23,7 @@ found_td = jax.jit(returns_td, static_argnums=(4, 5))
 
 @pytest.mark.parametrize("trace", [0.0, 0.5, 0.95, 1.0])
 def test_td_lambda_is_the_mean_of_all_sums_over_some_steps(seen, trace):
-    """G = (1 - λ) Σ λᵏ⁻¹ G⁽ᵏ⁾, where G⁽ᵏ⁾ has k rewards and then a value, and the last has what weight is left."""
+    """G = (1 - λ) Σ λᵏ⁻¹ G⁽ᵏ⁾: G⁽ᵏ⁾ has k rewards and then a value, and the last one has the remaining weight."""
     discount = 0.9
     found = np.asarray(found_td(*seen, discount, trace))
     reward, value, terminated, done = seen

@@ -1,4 +1,4 @@
-"""The command `train`: what it writes and prints, what it refuses, and that it goes on after it was killed."""
+"""The command `train`: files, output, errors, and resumption after a kill."""
 
 import os
 import random
@@ -22,7 +22,7 @@ from rbd_jax.cli.train import FILES
 pytest.importorskip("optax")
 
 HERE = Path(__file__).parent
-#: Files of tasks, each is learned in a few seconds, or refused.
+#: Task files: each is learned in a few seconds, or rejected.
 TASKS = {
     "easy": "task, config, threshold = push, SMALL, -1e3",
     "hard": "task, config, threshold = push(), SMALL, 0.0",
@@ -42,14 +42,14 @@ TASKS = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The folder with the files, where `easy` has been learned into a folder of that name."""
+    """The folder with the files, in which `easy` has been learned into a folder of that name."""
     folder = tmp_path_factory.mktemp("train")
     shutil.copy(HERE / "push.py", folder)
     for name, text in TASKS.items():
         (folder / f"{name}.py").write_text(f"from push import *\n{text}\n")
     before = Path.cwd()
     os.chdir(folder)
-    jax.devices()  # the command takes all cores if JAX has not begun: here as many as other tests have
+    jax.devices()  # the command uses all cores unless JAX is initialized: keep the number of the other tests
     try:
         assert main(command("easy", "--out", "easy")) == 0
         yield folder
@@ -59,7 +59,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def folder(results):
-    """That folder as the current one, in which nothing of other tests is left."""
+    """Makes that folder the current one, without files of other tests."""
     yield results
     for path in results.glob("out*"):
         shutil.rmtree(path)
@@ -74,7 +74,7 @@ def content(name):
 
 
 def test_what_is_written(results):
-    """The policy is the one that `rbd.learn` finds, and the motion is an episode with it; the rest says what it is worth."""
+    """The policy equals that of `rbd.learn`, the motion is an episode with it, and the other files report its performance."""
     folder = results / "easy"
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     import push
@@ -90,7 +90,7 @@ def test_what_is_written(results):
         assert saved["robot"] == "cart" and saved["q"].shape == saved["v"].shape == (len(saved["t"]), 1)
         np.testing.assert_allclose(saved["u"][:-1], 5 * saved["action"][:-1], atol=1e-12)
         np.testing.assert_allclose(saved["observation_place"], saved["q"])
-        # The task and the policy, step by step, say the same.
+        # Evaluating the task and the policy at each step gives the same.
         for i, seen in enumerate(saved["q"][:-1]):
             action = policy({"place": seen, "speed": saved["v"][i]})
             np.testing.assert_allclose(action, saved["action"][i], atol=1e-9)
@@ -111,7 +111,7 @@ def test_what_is_written(results):
 
 @pytest.mark.slow
 def test_what_is_printed_and_not_learned(folder, capsys):
-    """Results go to stdout, progress and doubts to stderr. What is not good enough is written, with exit code 3."""
+    """Results go to stdout, progress and warnings to stderr. A policy below the threshold is written, with exit code 3."""
     capsys.readouterr()
     assert main(["train", "hard.py", "--out", "out"]) == 3
     out, err = capsys.readouterr()
@@ -156,13 +156,13 @@ def test_wrong_arguments(folder, capsys):
 
 @pytest.mark.slow
 def test_options(folder):
-    """Fewer epochs and other episodes than the file says; a task without an end of its episodes is played for a while."""
+    """Options override epochs and episodes of the file; a task without episode end is played for a limited time."""
     assert main(command("endless", "--epochs", 2, "--envs", 4, "--seed", 3, "--out", "out")) == 0
     assert "after 2 epochs of 4 x 5 steps" in Path("out", "report.md").read_text()
     assert len(np.load("out/trajectory.npz")["t"]) <= 501
 
 
-#: A command that ends itself by a signal at a save.
+#: A command that kills itself by a signal at a save.
 KILLED = """if True:
     import sys
     import jax
@@ -177,7 +177,7 @@ KILLED = """if True:
 
 
 def started(save, arguments):
-    """The command in a process of its own, which ends itself by SIGKILL at a save."""
+    """Starts the command in a separate process that kills itself by SIGKILL at a save."""
     paths = os.pathsep.join([str(HERE.parents[1]), str(HERE), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         [sys.executable, "-c", KILLED, str(save), *arguments],
@@ -192,7 +192,7 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
     often = "--checkpoint-every", "0", "--out", "out"
     assert main(command("easy", *often)) == 0
     Path("out").rename("out_undisturbed")
-    # The options are saved first, then epoch by epoch.
+    # The options are saved first, then each epoch.
     assert started(4, command("easy", *often)).wait() == -signal.SIGKILL
     place = Path("out.checkpoint")
     assert {path.name for path in place.glob("*.ckpt")} >= {"training.ckpt"} and not Path("out").exists()
@@ -208,9 +208,12 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
 
 @pytest.mark.slow
 def test_killed_at_any_moment_again_and_again(folder):
-    """By another process, whatever it is at: starting, compiling, learning, saving, writing."""
+    """The kills come from another process, while it starts, compiles, learns, saves or writes."""
     options = "--checkpoint-every", "0", "--resume", "--epochs", "400"
-    for name in ("out_first", "out_undisturbed"):  # the second finds compiled what the others do
+    for name in (
+        "out_first",
+        "out_undisturbed",
+    ):  # the second run uses the compilation cache, as later runs do
         begin = time.monotonic()
         assert started(0, command("easy", *options, "--out", "out")).wait() == 0
         whole = time.monotonic() - begin
@@ -219,12 +222,12 @@ def test_killed_at_any_moment_again_and_again(folder):
     for attempt in range(40):
         process = started(0, command("easy", *options, "--out", "out"))
         try:
-            # Later ones have more time: in the end one comes to the end.
+            # Later attempts have more time, so that one of them completes.
             process.wait((0.2 + 0.05 * attempt + 0.6 * moments.random()) * whole)
         except subprocess.TimeoutExpired:
             process.kill()
             kills += process.wait() == -signal.SIGKILL
-        if Path("out").exists():  # or killed on its way out
+        if Path("out").exists():  # completed, or killed just before exiting
             break
     assert process.returncode in (0, -signal.SIGKILL) and kills > 0
     assert content("out") == content("out_undisturbed") and not Path("out.checkpoint").exists()

@@ -1,4 +1,4 @@
-"""Training: that it learns, goes on after it was killed to the same end, and says what is wrong."""
+"""Training: it learns, resumes after a kill with the same result, and reports faults."""
 
 import dataclasses
 import os
@@ -108,7 +108,7 @@ def test_another_training_is_refused(tmp_path):
             trained(path, **changes)
 
 
-# What is wrong.
+# Faults.
 
 
 @pytest.mark.slow

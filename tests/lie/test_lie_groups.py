@@ -1,9 +1,8 @@
-"""Lie groups: laws of all groups, and values with two derivatives of all maps against matrix functions, at all
-angles and in both precisions.
+"""Lie groups: laws of all groups, and maps with two derivatives compared with matrix functions.
 
-The derivatives are compared along random directions, which no error in an entry is orthogonal to. The maps run
-uncompiled and on 32 x 2 vectors at a time, also those in a power of two, so that all tests share the operations that
-JAX compiles.
+The tests cover all angles and both precisions. Derivatives are compared along random directions, because no error in an
+entry is orthogonal to these. The maps run uncompiled on 32 x 2 vectors at a time, also those of power groups, so that all
+tests share the operations that JAX compiles.
 """
 
 from functools import lru_cache
@@ -30,11 +29,14 @@ ALL = {
     "product": Product(SE3, S3, SO3xR3, Rn(3)),
     "power": Power(Product(S3, Rn(3)), 2),
 }
-FACTORS = {"SE3": SE3, "S3": S3}  # of the others: SE(3) has the maps of SO(3) in its blocks
+FACTORS = {
+    "SE3": SE3,
+    "S3": S3,
+}  # these represent the other groups: SE(3) contains the maps of SO(3) in its blocks
 
 
 def cases(groups, everyday):
-    """A test's groups in both precisions; every day those that contain, or stand for, the others."""
+    """Parametrizes a test by groups in both precisions; daily only by groups that represent the others."""
     dtypes = {"float64": np.float64, "float32": np.float32}
     mark = lambda name, kind: [] if f"{name}-{kind}" in everyday else [pytest.mark.slow]
     return pytest.mark.parametrize(
@@ -49,20 +51,20 @@ def cases(groups, everyday):
 
 TOLERANCES = {np.float64: 1e-13, np.float32: 2e-6}
 
-# On both sides of where the closed forms begin and of half a turn, exactly on it, and short of a whole turn.
+# On both sides of the switch to closed forms and of half a turn, exactly at it, and below a whole turn.
 SMALL = (0.0, 1e-300, 1e-12, 1e-10, 1e-8, 1e-4, 1e-2, 1e-1)
 ANGLES = (*SMALL, 2 - 1e-5, 2 + 1e-5, 3.0, np.pi - 1e-7, np.pi - 1e-9, np.pi, np.pi + 1e-9, 5.5)
 
 
 def vectors(group, angles, seed=0):
-    """Four vectors of the algebra with each of the angles in each of its rotations, as float64."""
+    """Returns four vectors of the algebra for each angle, as float64; all their rotations have this angle."""
     return np.stack(
         [_vector(group, angle, np.random.default_rng([seed, i]), i) for angle in angles for i in range(4)]
     )
 
 
 def _vector(group, angle, rng, i):
-    """About random and particular axes, with random numbers beside; but one of the angle zero is all zero."""
+    """Returns a vector about a random or special axis, with random linear entries; one with zero angle is all zero."""
     if isinstance(group, Power):
         return np.concatenate([_vector(group.group, angle, rng, i) for _ in range(group.n)])
     if isinstance(group, Product):
@@ -75,22 +77,22 @@ def _vector(group, angle, rng, i):
 
 
 def batch(group, vectors, dtype=np.float64):
-    """64 vectors in that shape."""
+    """Returns 64 vectors in the batch shape."""
     shape = (32, group.dim) if isinstance(group, Power) else (32, 2, group.dim)
     return jnp.asarray(vectors[:: 2 if isinstance(group, Power) else 1], dtype).reshape(shape)
 
 
 def numbers(arrays, axes):
-    """As float64, with all the batch's axes, which are those before the last ones, in one."""
+    """Returns float64 arrays with all batch axes flattened into one; `axes` is the number of other axes."""
     flat = lambda a, n: np.asarray(a, np.float64).reshape(-1, *a.shape[a.ndim - n :])
     return [flat(a, n) for a, n in zip(arrays, axes)]
 
 
-# Laws, for all groups.
+# Laws of all groups.
 
 
 def everything(group: Group, x, y, z):
-    """All maps of a group, at `a = exp(x)`, `b = exp(y)`, `c = exp(z)`."""
+    """Returns all maps of a group, at `a = exp(x)`, `b = exp(y)`, `c = exp(z)`."""
     a, b, c = group.exp(x), group.exp(y), group.exp(z)
     ab = group.compose(a, b)
     matrices = {
@@ -184,7 +186,7 @@ def test_laws(group, dtype):
 
 
 def test_one_at_a_time_is_the_same():
-    """Leading axes are a batch: what vmap gives, compiled."""
+    """Leading axes are a batch: the result equals that of compiled vmap."""
     group = Product(Power(S3, 2), Rn(3))
     x = batch(group, vectors(group, [1.0] * 16))
 
@@ -203,11 +205,11 @@ def test_one_at_a_time_is_the_same():
 
 @lru_cache
 def generators(group, name):
-    """The matrices `hat` or `ad` of the basis vectors, stacked along the last axis."""
+    """Returns the matrices `hat` or `ad` of the basis vectors, stacked along the last axis."""
     return np.stack(np.asarray(getattr(group, name)(jnp.eye(group.dim))), axis=-1)
 
 
-# Derivatives, of the maps that are more than products of others.
+# Derivatives of the maps that are more than products of others.
 
 MAPS = {
     "exp": lambda group, x: group.matrix(group.exp(x)),
@@ -222,9 +224,9 @@ MAPS = {
 
 
 def with_derivatives(f, x, d, c):
-    """`f`, `f' d`, the pullback `cᵀ f'` and its derivative `cᵀ f'' d`, for a batch of `x` and of `d`.
+    """Returns `f`, `f' d`, the pullback `cᵀ f'` and its derivative `cᵀ f'' d`, for a batch of `x` and of `d`.
 
-    So the first derivative is taken forward and in reverse, and the second forward over reverse.
+    The first derivative is taken in forward and reverse mode, and the second in forward over reverse mode.
     """
 
     def value_and_pullback(x):
@@ -236,14 +238,15 @@ def with_derivatives(f, x, d, c):
 
 
 def directions(group):
-    """Two directions `d` and `e` in the algebra."""
+    """Returns two directions `d` and `e` in the algebra."""
     return np.random.default_rng(1).normal(size=(2, group.dim)) / np.sqrt(group.dim)
 
 
 @lru_cache
 def derivatives(group, name, angles, dtype):
-    """The vectors of the angles as they are in the precision; those four for each of them, as float64, along the
-    first of the directions; and the `c`.
+    """Returns the vectors of the angles, rounded to the precision, the results of `with_derivatives`, and `c`.
+
+    The derivatives are along the first direction; all arrays are float64.
     """
     x = batch(group, vectors(group, angles), dtype)
     f = lambda x: MAPS[name](group, x)
@@ -256,7 +259,7 @@ def derivatives(group, name, angles, dtype):
 
 
 def compare(actual, c, e, expected, tolerance):
-    """Four results with the value, the derivatives along `d` and along `e`, and the second along both."""
+    """Asserts that four results match the value, the derivatives along `d` and `e`, and the second along both."""
     value, along_d, along_e, along_both = expected
     assert_close(actual[0], value, tolerance)
     assert_close(actual[1], along_d, tolerance)
@@ -265,7 +268,7 @@ def compare(actual, c, e, expected, tolerance):
 
 
 def with_two_derivatives(f, a, d, e):
-    """`f(A)`, its derivatives along D and along E, and the second along both, for a function f of a matrix.
+    """Returns `f(A)`, its derivatives along D and along E, and the second along both, for a matrix function f.
 
     They are the blocks of `f(A + ε D + η E)` with nilpotent matrices ε and η that commute with each other.
     """
@@ -277,7 +280,7 @@ def with_two_derivatives(f, a, d, e):
 
 
 def phi(a):
-    """`Σ_k A^k / (k + 1)!`, as a block of a matrix exponential."""
+    """Returns `Σ_k A^k / (k + 1)!`, as a block of a matrix exponential."""
     n = len(a)
     return scipy.linalg.expm(np.block([[a, np.eye(n)], [np.zeros((n, 2 * n))]]))[:n, n:]
 
@@ -287,7 +290,7 @@ def cayley(a):
     return np.linalg.solve(one - a / 2, one + a / 2)
 
 
-# The maps that are functions of one matrix, with the algebra that it is of.
+# The maps that are functions of one matrix, and the algebra of this matrix.
 FUNCTIONS = {
     "exp": ("hat", scipy.linalg.expm),
     "dexp_left": ("ad", phi),
@@ -303,7 +306,7 @@ SANDWICHES = {
 
 
 def reference(group, name, x, d, e):
-    """Value and derivatives of a map from functions of matrices."""
+    """Returns value and derivatives of a map, from matrix functions."""
     if name in FUNCTIONS:
         algebra, function = FUNCTIONS[name]
         basis = generators(group, algebra)
@@ -322,7 +325,7 @@ def reference(group, name, x, d, e):
 @pytest.mark.parametrize("name", ["exp", "dexp_left", "dexp_left_inverse"])
 @cases(FACTORS, everyday=["S3-float64"])
 def test_exponential_map_against_matrix_functions(group, dtype, name):
-    """Müller & Terze 2013 eqs. 8 to 11 among them."""
+    """These include Müller & Terze 2013 eqs. 8 to 11."""
     against_matrix_functions(group, dtype, name)
 
 
@@ -336,7 +339,7 @@ def against_matrix_functions(group, dtype, name):
     x, actual, c = derivatives(group, name, ANGLES, dtype)
     d, e = directions(group)
     for i, xi in enumerate(x):
-        # The inverse of dexp is infinite at the whole turn, to which the last angle is close.
+        # The inverse of dexp is infinite at a whole turn, which is close to the last angle.
         scale = 10 if name == "dexp_left_inverse" and i >= len(x) - 4 else 1
         compare([a[i] for a in actual], c, e, reference(group, name, xi, d, e), scale * TOLERANCES[dtype])
 
@@ -352,10 +355,10 @@ def test_inverse_undoes_the_cayley_map(group, dtype):
 
 
 def undoes(group, dtype, name):
-    """What undoes a map of the algebra has, after it, the identity for derivative and no second derivative."""
+    """A map and its inverse compose to the identity: the first derivative is the identity, the second is zero."""
     x, actual, c = derivatives(group, name, ANGLES, dtype)
     d, e = directions(group)
-    # From here on the logarithm is another vector, or may be for rounding.
+    # Beyond this angle the logarithm is a different vector, or may be because of rounding.
     most = {np.float64: np.pi, np.float32: np.pi - 1e-6}[dtype] if group is SE3 and name == "log exp" else 4
     for i in range(4 * sum(angle < most for angle in ANGLES)):
         compare([a[i] for a in actual], c, e, (x[i], d, e, 0), 2 * TOLERANCES[dtype])
@@ -367,7 +370,7 @@ def undoes(group, dtype, name):
 
 @cases(FACTORS, everyday=["S3-float64"])
 def test_exp_of_log_from_half_a_turn(group, dtype):
-    """The logarithm is one of the same element and no longer than it need be, with finite derivatives."""
+    """The logarithm has minimal length, gives the same element, and has finite derivatives."""
     x, (value, *slopes), _ = derivatives(group, "log exp", ANGLES, dtype)
     tolerance, basis = TOLERANCES[dtype], generators(group, "hat")
     for v, xi in zip(value[-12:], x[-12:]):
@@ -385,7 +388,7 @@ def test_exp_of_log_from_half_a_turn(group, dtype):
     ],
 )
 def test_cayley_map_close_to_its_last_angle(group, dtype, gap):
-    """Vectors so long that they turn by all but the gap come back, as far as rounding tells the gap."""
+    """Vectors that rotate by almost the largest angle are recovered, up to the rounding error of the gap."""
     length = {SE3: 2 * np.tan((np.pi - gap) / 2), S3: 4 * np.tan((2 * np.pi - gap) / 4)}[group]
     x, actual, c = derivatives(group, "cayley_inverse cayley", (length,) * 16, dtype)
     d, e = directions(group)
@@ -396,7 +399,7 @@ def test_cayley_map_close_to_its_last_angle(group, dtype, gap):
 @pytest.mark.parametrize("group", FACTORS.values(), ids=FACTORS)
 @pytest.mark.parametrize("name, derivative", [("exp", "dexp"), ("cayley", "dcay")])
 def test_sides_of_the_derivatives(group, name, derivative):
-    """`d exp(x) = hat(dexp_left(x) d) exp(x) = exp(x) hat(dexp_right(x) d)`, and so for the Cayley map."""
+    """`d exp(x) = hat(dexp_left(x) d) exp(x) = exp(x) hat(dexp_right(x) d)`, and likewise for the Cayley map."""
     x, (value, forward, *_), _ = derivatives(group, name, ANGLES, np.float64)
     x, d = batch(group, x), directions(group)[0]
     inverse, basis = np.linalg.inv(value), generators(group, "hat")
@@ -405,7 +408,7 @@ def test_sides_of_the_derivatives(group, name, derivative):
         assert_close(rate, np.einsum("ijk,bk->bij", basis, columns), 1e-13)
 
 
-@pytest.mark.slow  # it compiles each operation
+@pytest.mark.slow  # compiles each operation
 @pytest.mark.parametrize(
     "group, name, angles",
     [
@@ -416,14 +419,14 @@ def test_sides_of_the_derivatives(group, name, derivative):
     ],
 )
 def test_no_step_makes_a_nan(group, name, angles):
-    """Not even in a branch that is not taken: the operations run, and are checked, one by one."""
+    """Untaken branches have no NaN either: operations run and are checked individually."""
     derivatives.cache_clear()
     with jax.disable_jit(), jax.debug_nans(True), jax.debug_infs(True):
         derivatives(group, name, angles, np.float64)
 
 
 def test_log_at_exactly_half_a_turn():
-    """Matrices without rounding: the axis has the documented sign, and derivatives are finite."""
+    """For exact matrices, the axis has the documented sign, and derivatives are finite."""
     half_turns = np.array([np.diag(d) for d in ([1.0, -1, -1], [-1.0, 1, -1], [-1.0, -1, 1], [1.0, 1, 1])])
     g = jnp.asarray(np.tile(half_turns, (16, 1, 1))).reshape(32, 2, 3, 3)
     d = jnp.asarray(np.random.default_rng(0).normal(size=g.shape))
@@ -435,7 +438,7 @@ def test_log_at_exactly_half_a_turn():
 
 
 def test_log_of_the_whole_turn():
-    """Of -1 and its neighbours in S³, where the logarithm of a rotation would be the identity's."""
+    """At -1 and near it in S³, the logarithm differs from the rotation's, which is that of the identity."""
     axis = np.random.default_rng(0).normal(size=(60, 3)) * np.logspace(-12, -1, 60)[:, None]
     scalar = -np.sqrt(1 - np.sum(axis**2, axis=1, keepdims=True))
     g = np.concatenate([np.tile([-1.0, 0, 0, 0], (4, 1)), np.concatenate([scalar, axis], axis=1)])
@@ -447,7 +450,7 @@ def test_log_of_the_whole_turn():
 
 
 def test_cayley_map_keeps_the_advance_of_a_screw():
-    """The rigid motion of `[ω; h ω]` is along the axis by `h ω`, as that of the exponential map."""
+    """The rigid motion of `[ω; h ω]` advances along the axis by `h ω`, as for the exponential map."""
     angular = batch(SO3, vectors(SO3, ANGLES))
     twists = jnp.concatenate([angular, 0.7 * angular], axis=-1)
     assert_close(SE3.cayley(twists).position, 0.7 * angular, 1e-15)
@@ -455,7 +458,7 @@ def test_cayley_map_keeps_the_advance_of_a_screw():
 
 
 def test_composition_of_rotation_vectors():
-    """Printed with the composition of two successive rotations in the Matlab code of Müller; and two half turns."""
+    """Printed values of two successive rotations in the Matlab code of Müller, and two half turns."""
     x = [0.814723686393179, 0.905791937075619, 0.126986816293506]
     y = [0.913375856139019, 0.63235924622541, 0.09754040499941]
     half = [np.pi / np.sqrt(3)] * 3
@@ -485,7 +488,7 @@ def test_log_of_a_printed_transform():
 
 
 def test_rate_of_a_printed_transform():
-    """Sueda (eq. 1.8) in numbers: the rate of `E exp(t φ)` is `E [φ]`; four digits are printed, of the difference too."""
+    """Sueda (eq. 1.8) in numbers: the rate of `E exp(t φ)` is `E [φ]`; four digits are printed, also for the difference."""
     rows = [
         [-0.9227, -0.3845, -0.0274, -0.5020],
         [0.2865, -0.6364, -0.7162, 0.4564],
@@ -518,7 +521,7 @@ def test_rate_of_a_printed_transform():
     ],
 )
 def test_refusals(make, message, monkeypatch):
-    """As users see them, whose calls are not checked against the annotations."""
+    """The functions check arguments themselves, as users have no annotation checks."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=message):
         make()
@@ -526,7 +529,7 @@ def test_refusals(make, message, monkeypatch):
 
 T = SE3.identity()
 
-#: Method, arguments of a wrong shape, and what the error says.
+#: Method, arguments of a wrong shape, and the error message.
 WRONG = {
     "short vector": (lambda: SE3.ad(jnp.arange(5.0)), "SE3.ad: x has shape (5,); it must be (..., 6)"),
     "long vector": (lambda: S3.exp(jnp.arange(4.0)), "S3.exp: x has shape (4,); it must be (..., 3)"),
@@ -573,7 +576,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_shapes_are_refused(case, monkeypatch):
-    """By the group and the method that was called, before JAX sees them."""
+    """The group and method raise the error before JAX sees the arguments."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     call, message = WRONG[case]
     with pytest.raises(ValueError) as caught:
@@ -581,7 +584,7 @@ def test_wrong_shapes_are_refused(case, monkeypatch):
     assert str(caught.value).startswith(message)
 
 
-#: What a group has to offer.
+#: Methods of a group.
 METHODS = sorted(
     name for name, method in vars(Group).items() if callable(method) and name != "identity" and name[0] != "_"
 )
@@ -589,7 +592,7 @@ METHODS = sorted(
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_method_checks_its_arguments(name, monkeypatch):
-    """None is no vector, no element and no matrix."""
+    """None is not accepted as a vector, an element or a matrix."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     group = ALL[name]
     for method in METHODS:
@@ -599,7 +602,7 @@ def test_every_method_checks_its_arguments(name, monkeypatch):
 
 
 class Renamed(Rn):
-    """The group of vectors, with other names of arguments and methods of its own."""
+    """The group of vectors, with different argument names and additional methods."""
 
     own_signatures = {"twice": (vector,), "as_given": (anything,)}
 
@@ -614,7 +617,7 @@ class Renamed(Rn):
 
 
 def test_checks_go_by_method_and_place(monkeypatch):
-    """What a group calls its arguments decides about nothing."""
+    """Checks do not depend on argument names."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     group = Renamed(3)
     for call in (group.exp, group.twice):
@@ -628,7 +631,7 @@ def test_checks_go_by_method_and_place(monkeypatch):
 
 
 def test_no_method_goes_unchecked_unseen():
-    """One with other parameters than the protocol's, or in no table, is an error where the group is defined."""
+    """A method with other parameters than the protocol's, or without a declaration, raises when the group is defined."""
     with pytest.raises(
         TypeError, match=r"Odd\.exp has the parameters \['x', 'scale'\] .* takes 1, .*: vector"
     ):
@@ -653,7 +656,7 @@ def test_no_method_goes_unchecked_unseen():
 
 
 def test_lists_and_integers_are_taken():
-    """As arrays of floats; and the integers of a batch."""
+    """They are converted to arrays of floats, also in batches."""
     same = lambda a, b: jax.tree.map(np.testing.assert_array_equal, a, b)
     for map in (SO3.exp, SO3.dexp_right):
         made = jax.eval_shape(lambda map=map: map([1, 2, 3]))
@@ -667,7 +670,7 @@ def test_lists_and_integers_are_taken():
 
 
 def test_checks_leave_no_trace_in_compiled_functions():
-    """Where the arguments are arrays of floats already."""
+    """This holds for arguments that are float arrays already."""
     power = Power(SO3, 2)
     operations = str(jax.make_jaxpr(Rn(3).compose)(jnp.zeros((2, 3)), jnp.zeros((2, 3))))
     assert operations.count("=") == 1

@@ -1,4 +1,4 @@
-"""Quaternions: laws of the algebra, the maps to and from rotations, and their derivatives."""
+"""Quaternions: algebraic laws, the maps to and from rotations, and their derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ PRECISIONS = pytest.mark.parametrize(
 )
 
 
-#: Single precision is also asked of what the others are made of.
+#: Single precision runs daily only for the basic functions.
 DOUBLE_EVERY_DAY = pytest.mark.parametrize(
     "dtype, tolerance",
     [
@@ -29,7 +29,7 @@ def close(actual, expected, tolerance):
 
 
 def rotations(dtype, count=200):
-    """Unit quaternions: random ones, small turns, half turns, near and exact, some about the frame's axes."""
+    """Returns unit quaternions: random ones, small rotations, near and exact half turns, some about coordinate axes."""
     rng = np.random.default_rng(0)
     random, axes = rng.normal(size=(count, 4)), rng.normal(size=(count, 3))
     axes[:6] = np.concatenate([np.eye(3), -np.eye(3)])
@@ -70,14 +70,14 @@ def test_matrices_against_scipy(dtype, tolerance):
     q = rotations(dtype)
     reference = scipy.spatial.transform.Rotation.from_quat(np.asarray(q, float), scalar_first=True)
     close(quaternion.to_matrix(q), reference.as_matrix(), 2 * tolerance)
-    q = q[:200]  # at half turns the choice of the sign differs
+    q = q[:200]  # at half turns the sign convention differs
     vectors = reference.as_rotvec()[:200]
     close(quaternion.log(q), vectors, 6 * tolerance)
 
 
 @PRECISIONS
 def test_from_matrix(dtype, tolerance):
-    """At all rotations: `q` comes back, with the documented sign; small turns keep their digits."""
+    """At all rotations `q` is recovered with the documented sign; small rotations keep their digits."""
     q = rotations(dtype)
     back = quaternion.from_matrix(quaternion.to_matrix(q))
     assert back.dtype == dtype
@@ -98,13 +98,13 @@ def test_exp_and_log(dtype, tolerance):
     close(quaternion.to_matrix(quaternion.exp(x)), quaternion.to_matrix(q), 4 * tolerance)
     close(quaternion.to_matrix(quaternion.exp(x)), SO3.exp(x), 4 * tolerance)
     close(quaternion.log(jnp.asarray(1e-9, dtype) * q)[:200], x[:200], 6 * tolerance)
-    # Small turns keep their digits.
+    # Small rotations keep their digits.
     np.testing.assert_allclose(x[400:600], 2 * q[400:600, 1:], rtol=10 * tolerance)
 
 
 @DOUBLE_EVERY_DAY
 def test_derivatives(dtype, tolerance):
-    """In the chart `q ∘ exp(d)` at all rotations: by way of the matrix, those of `q` itself."""
+    """In the chart `q ∘ exp(d)`, derivatives through the matrix equal those of `q`, at all rotations."""
     q = rotations(dtype, count=12)
 
     def derivatives(q):
@@ -121,7 +121,7 @@ def test_derivatives(dtype, tolerance):
 
 
 def test_rates():
-    """`q̇ = ½ q ∘ ω` turns the matrix at `Ṙ = R ω×` and keeps the length."""
+    """`q̇ = ½ q ∘ ω` gives `Ṙ = R ω×` and preserves the length."""
     q, angular = 1.7 * rotations(np.float64)[0], jnp.array([0.3, -0.8, 0.5])
     rate = quaternion.derivative(q, angular)
     assert abs(jnp.sum(q * rate)) < 1e-15
@@ -159,7 +159,7 @@ def test_zero_is_the_identity_rotation():
 
 
 def test_random_is_uniform(key):
-    """The mean of the rotation matrices is zero, and the angle has its distribution."""
+    """The mean of the rotation matrices is zero, and the angle has the expected distribution."""
     q = jax.jit(jax.vmap(quaternion.random))(jax.random.split(key, 20_000))
     close(jnp.sum(q**2, axis=1), np.ones(len(q)), 1e-14)
     assert np.abs(np.mean(quaternion.to_matrix(q), axis=0)).max() < 0.025

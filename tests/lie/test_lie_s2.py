@@ -1,4 +1,4 @@
-"""The unit sphere: geodesics and transport against rotations, the logarithm everywhere, derivatives at the singular points.
+"""The unit sphere: geodesics and transport compared with rotations, the logarithm, derivatives at singular points.
 
 Equations are those of Gebhardt & Romero 2020.
 """
@@ -28,7 +28,7 @@ LENGTHS = np.repeat(
 
 
 def samples(dtype=np.float64, lengths=LENGTHS):
-    """Points of the sphere, and tangent vectors of the given lengths and of length one, a row each."""
+    """Returns points of the sphere, and tangent vectors of the given lengths and of length one, one per row."""
     rng = np.random.default_rng(0)
     d = rng.normal(size=(len(lengths), 3))
     d[1::2] = [0, 0, 1]
@@ -42,7 +42,7 @@ def samples(dtype=np.float64, lengths=LENGTHS):
 
 @DOUBLE_EVERY_DAY
 def test_exp_and_transport_are_the_rotation_about_the_normal(dtype, tolerance):
-    """The rotation `exp(d × v)` carries `d` along the geodesic and tangent vectors in parallel (eqs. 3, 6, 10, 20)."""
+    """The rotation `exp(d × v)` moves `d` along the geodesic and transports tangent vectors (eqs. 3, 6, 10, 20)."""
     d, v, w = samples(dtype)
     rotation = SO3.exp(np.cross(d, v))
     turned = lambda x: np.einsum("bij,bj->bi", rotation, x)
@@ -64,7 +64,7 @@ def test_transport_is_the_formula_of_the_paper():
 
 @PRECISIONS
 def test_log_undoes_exp(dtype, tolerance):
-    """To the accuracy with which the point knows the vector: near the antipode its direction is known to ε/distance."""
+    """The tolerance follows from the conditioning: near the antipode the direction is accurate to ε/distance."""
     d, v, _ = samples(dtype)
     known = LENGTHS < np.pi - 1e-4
     back = S2.log(d, S2.exp(d, v))
@@ -82,7 +82,7 @@ def test_log_keeps_the_digits_of_short_vectors():
 
 
 def test_log_at_the_antipode():
-    """It has length π and reaches the antipode, for any `d`; a neighbour of the antipode keeps its own direction."""
+    """It has length π and reaches the antipode, for any `d`; near the antipode it follows the direction of the point."""
     d = jnp.concatenate([samples()[0], jnp.eye(3), -jnp.eye(3)])
     v = S2.log(d, -d)
     np.testing.assert_allclose(np.linalg.norm(v, axis=1), np.pi, rtol=1e-15)
@@ -92,7 +92,7 @@ def test_log_at_the_antipode():
 
 @DOUBLE_EVERY_DAY
 def test_derivatives_are_finite(dtype, tolerance):
-    """First and second, forward and in reverse: at equal points, at the antipode, and beside both."""
+    """First and second derivatives, in forward and reverse mode: at equal points, at the antipode, and near both."""
     small = np.finfo(dtype).eps
     d = jnp.asarray([[0, 0, 1]] * 5, dtype)
     e = jnp.asarray([[0, 0, 1], [small, 0, 1], [0, 0, -1], [small, 0, -1], [1e-30, 0, -1]], dtype)
@@ -105,12 +105,12 @@ def test_derivatives_are_finite(dtype, tolerance):
     first = jax.jit(jax.vmap(derivatives))(d, e)
     second = jax.jit(jax.vmap(jax.hessian(S2.log, 1)))(d[:4], e[:4])
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((first, second)))
-    # At equal points the logarithm changes as the projection of the other point.
+    # At equal points the derivative of the logarithm is the tangential projection.
     np.testing.assert_allclose(first[0][0], np.diag([1, 1, 0]), atol=tolerance)
 
 
 def test_derivatives_of_log_against_differences():
-    """Across the whole sphere, also at exactly a right angle, for changes of the second point within it."""
+    """Derivatives with respect to the second point, across the sphere and at exactly a right angle."""
     d, v, w = samples(lengths=np.repeat([1e-3, 0.3, 1.5, 1.6, 2.5, 3.1], 2))
     e, w = S2.exp(d, v), S2.transport(d, v, w)
     axes = jnp.eye(3)
@@ -126,7 +126,7 @@ def test_derivatives_of_log_against_differences():
 
 
 def test_covariant_derivative():
-    """Of the field `v(d) = a × d` of a rotation, and zero for velocities along geodesics (eqs. 4, 5, 8)."""
+    """For the field `v(d) = a × d` of a rotation, and zero for velocities along geodesics (eqs. 4, 5, 8)."""
     d, v, w = (jnp.asarray(x[13]) for x in samples())
     a = np.array([0.3, -1.2, 0.7])
     field = lambda d: jnp.cross(a, d)
@@ -140,11 +140,11 @@ def test_covariant_derivative():
         carried = jax.jacfwd(lambda s: S2.transport(d, s * v, w))(s)
         return [S2.project(curve(s), rate) for rate in (acceleration, carried)]
 
-    np.testing.assert_allclose(along(0.4), 0, atol=2e-15)  # the second is eq. 11
+    np.testing.assert_allclose(along(0.4), 0, atol=2e-15)  # the second one is eq. 11
 
 
 def test_split():
-    """The inertia of a turned body splits from its axis to itself, its rotation from the axis to the turned one (eq. 13)."""
+    """The inertia of a rotated body splits at its axis, its rotation between the axis and the rotated axis (eq. 13)."""
     rotation = SO3.exp(jnp.array([0.4, -0.8, 0.3]))
     inertia = jnp.array([[3, -1 / 7, 0], [-1 / 7, 4, 0], [0, 0, 5]])
     axis = jnp.array([0.0, 0, 1])

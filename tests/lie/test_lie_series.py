@@ -1,4 +1,4 @@
-"""The entire functions behind the exponential maps, against their series in exact fractions."""
+"""The entire functions of the exponential maps, compared with their series in exact fractions."""
 
 from fractions import Fraction
 from math import atan, factorial, pi, tan
@@ -15,7 +15,7 @@ SQUARES = [0.0, 1e-300, 1e-30, 1e-8, 1e-3, 0.5, 3.999, 4.0, 4.001, 9.8, 25.0, 39
 
 
 def exact(k, square, order):
-    """The derivative of the given order of `Σ_j (-s)^j / (k + 2j)!`."""
+    """Returns the derivative of the given order of `Σ_j (-s)^j / (k + 2j)!`."""
     s = Fraction(float(square))
     terms = (
         (-1) ** j * s ** (j - order) * Fraction(factorial(j), factorial(j - order) * factorial(k + 2 * j))

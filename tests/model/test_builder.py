@@ -1,4 +1,4 @@
-"""Building body by body: what is refused and with which words, what couples, and the way there and back."""
+"""Building models body by body: error messages, couplings, and the round trip."""
 
 import time
 
@@ -16,7 +16,7 @@ BALL = rbd.Inertia.sphere(1.0, 0.1)
 
 
 def chain(**last):
-    """Two hinged balls; the arguments are the second one's."""
+    """Returns a builder with two hinged balls; the arguments are those of the second one."""
     builder = rbd.ModelBuilder(name="arm")
     builder.add_body("upper", joint=rbd.joints.Revolute(), inertia=BALL, joint_name="shoulder")
     given = {"parent": "upper", "joint": rbd.joints.Revolute(), "inertia": BALL, "joint_name": "elbow"} | last
@@ -138,7 +138,7 @@ def test_a_placement_may_be_a_point():
     }.values(),
 )
 def test_numbers_that_the_precision_cannot_hold(last, words):
-    """They would be stored as infinite, and a limit as none."""
+    """They would be stored as infinite, and a limit as absent."""
     builder = rbd.ModelBuilder(gravity=jnp.zeros(3, jnp.float32))
     builder.add_body("upper")
     with pytest.raises(
@@ -149,7 +149,7 @@ def test_numbers_that_the_precision_cannot_hold(last, words):
 
 
 def test_springs_of_joints_that_follow_one_another_balance():
-    """Three springs on one coordinate, one of them by way of another follower: where their moments cancel."""
+    """Three springs on one coordinate, one through a chain of followers: at rest their torques cancel."""
     builder = rbd.ModelBuilder()
     spring = {"inertia": BALL, "stiffness": 2.0}
     builder.add_body("ball", "world", rbd.joints.Spherical(), inertia=BALL)
@@ -162,7 +162,7 @@ def test_springs_of_joints_that_follow_one_another_balance():
     np.testing.assert_allclose(model.stiffness, [0, 0, 0, 2 + 8 + 8])
     np.testing.assert_allclose(model.friction, [0, 0, 0, 0.2])
     np.testing.assert_allclose([model.lower[4], model.upper[4]], [-0.3, np.inf])
-    # Its energy is that of the three.
+    # The energy is the sum of the three.
     energy = lambda x: (x - 0.3) ** 2 + (2 * x + 0.1) ** 2 + (-2 * x - 0.1) ** 2
     rest = float(model.spring_reference[4])
     np.testing.assert_allclose(energy(rest + 0.2) - energy(rest), 9 * 0.2**2, atol=1e-12)
@@ -171,7 +171,7 @@ def test_springs_of_joints_that_follow_one_another_balance():
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["chain", "star", "mimic"])
 def test_building_takes_time_in_proportion(shape):
-    """Of thousands of bodies: twice as many take twice as long."""
+    """Building thousands of bodies is linear in time: twice as many take twice as long."""
 
     def built(n):
         builder = rbd.ModelBuilder()
@@ -278,7 +278,7 @@ def test_limits_without_end_have_finite_derivatives():
         model = chain(mimic=rbd.Mimic("shoulder", multiplier), upper=1.0).build()
         return model.upper[0]
 
-    # Half of what the mimic joint may turn.
+    # half of the mimic joint's range
     value, slope = jax.jit(jax.value_and_grad(reach))(2.0)
     assert float(value) == 0.5 and float(slope) == -0.25
 
@@ -309,7 +309,7 @@ def test_inertias_that_no_body_has_are_one_warning():
 
 
 def test_rounding_is_no_fault():
-    """A small body far from its frame's origin: in single precision its own inertia drowns in that of its mass."""
+    """For a small body far from its frame's origin, in single precision, rounding exceeds its own inertia."""
     builder = rbd.ModelBuilder(jnp.zeros(3, jnp.float32))
     builder.add_body(
         "far",
@@ -368,7 +368,7 @@ def test_describe_is_the_inverse_of_build(model):
 
 def test_building_is_traced(model):
     def weigh(mass, offset):
-        # The two arms' masses, and the leader's limit: upper of the mimic joint is 2, so -q + offset <= 2.
+        # The masses of the two arms, and the leader's limit: upper of the mimic joint is 2, so -q + offset <= 2.
         builder = chain(
             inertia=BALL + rbd.Inertia.sphere(mass, 0.1), mimic=rbd.Mimic("shoulder", -1.0, offset), upper=2.0
         )
@@ -377,7 +377,7 @@ def test_building_is_traced(model):
 
     value, slopes = jax.jit(jax.value_and_grad(weigh, (0, 1)))(3.0, 0.5)
     assert float(value) == 5 + (0.5 - 2) and [float(slope) for slope in slopes] == [1, 1]
-    # And so is taking apart: one program for many models of one topology.
+    # The conversion to a builder is traceable as well: one program for many models of one topology.
     heavier = eqx.tree_at(lambda m: m.inertias.mass, model, 2 * model.inertias.mass)
     again = jax.jit(lambda m: rbd.ModelBuilder.from_model(m).build())(heavier)
     assert again.topology == model.topology

@@ -1,4 +1,4 @@
-"""What numbers a model cannot have, found after they were changed, and refused by simulations."""
+"""Invalid model parameters are detected after changes, and rejected by simulations."""
 
 import dataclasses
 
@@ -70,7 +70,7 @@ def test_all_faults_at_once():
 def test_sound_models_pass():
     rbd.check(MODEL)
     rbd.check(rbd.load("quadruped"))
-    # While tracing nothing can be seen, and nothing is refused.
+    # Traced values cannot be checked, so nothing is rejected.
     mass = jax.jit(lambda m: (rbd.check(m), m.inertias.mass)[1])(with_mass(-1.0, 1.0))
     assert mass[0] == -1
 

@@ -12,7 +12,7 @@ from rbd_jax import joints
 
 
 def elementary(axis, angle, distance):
-    """A turn about and a shift along a coordinate axis, as a matrix, written out by itself."""
+    """Returns a rotation about and a shift along a coordinate axis, as an explicit matrix."""
     found, c, s = np.eye(4), np.cos(angle), np.sin(angle)
     i, j = [(1, 2), (2, 0), (0, 1)][axis]
     found[i, i], found[i, j], found[j, i], found[j, j] = c, -s, s, c
@@ -27,7 +27,7 @@ def test_transforms_of_both_conventions():
     np.testing.assert_allclose(
         rbd.Transform.from_dh(a, alpha, d, theta, "standard").matrix, z @ x, atol=1e-14
     )
-    # The modified frame's origin is at (a, -d sin α, d cos α) (erratum to what eq. 4.9 seems to say).
+    # The modified frame's origin is at (a, -d sin α, d cos α), an erratum to a literal reading of eq. 4.9.
     np.testing.assert_allclose(
         rbd.Transform.from_dh(a, alpha, d, theta).position,
         [a, -d * np.sin(alpha), d * np.cos(alpha)],
@@ -38,7 +38,7 @@ def test_transforms_of_both_conventions():
 
 
 def chain(seed, special=()):
-    """Joints of all kinds that have an axis, and a weld, each with a placement at random unless it is given."""
+    """Returns joints of all types with an axis, and a weld, with random placements except those in `special`."""
     rng = np.random.default_rng(seed)
     builder, parent = rbd.ModelBuilder(), "world"
     kinds = [
@@ -67,7 +67,7 @@ SAME = {6: rbd.Transform.from_xyz_rpy((0.0, 0.0, 0.3), (0, 0, 0.4))}
     ids=["general", "parallel", "meeting", "same"],
 )
 def test_a_chain_is_its_parameters(special):
-    """In every configuration the end is where they say, by either convention; from any zero; and parameters come back.
+    """In every configuration and from any zero, both conventions give the end frame; parameters are recovered.
 
     Book §4.3.
     """
@@ -79,13 +79,13 @@ def test_a_chain_is_its_parameters(special):
     by_parameters = jax.jit(lambda found, q: found.end_frame(q).matrix)
     for start in (np.zeros(model.nq), zero):
         found = rbd.denavit_hartenberg(model, end=end, q=jax.device_put(start))
-        assert found.theta.shape == (8,) and found.a.shape == (7,)  # 4 n + 6 numbers
+        assert found.theta.shape == (8,) and found.a.shape == (7,)  # 4 n + 6 parameters
         wanted = ends(model, start + moved, end)
         assert_close(by_parameters(found, moved), wanted, 1e-12)
         assert np.all(np.asarray(found.a) >= 0)
         again = found.model()
         assert_close(ends(again, moved, found.end), wanted, 1e-12)
-        # Row after row, as the textbooks multiply them.
+        # The product of rows, as in textbooks.
         product = elementary(2, found.theta[0], found.d[0])
         for row in np.asarray(found.table()):
             product = product @ elementary(0, row[1], row[0]) @ elementary(2, row[3], row[2])
@@ -138,7 +138,7 @@ def test_a_printed_table():
 
 
 def test_gradients():
-    """By the numbers of the model, at axes in general position; finite where axes are parallel, meet or coincide."""
+    """Gradients with respect to model parameters, for general axes; finite for parallel, intersecting or coincident axes."""
 
     @jax.jit
     @jax.value_and_grad

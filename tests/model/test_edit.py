@@ -1,4 +1,4 @@
-"""Models made of models: the dynamics stay what they should, every field is kept, and derivatives pass through."""
+"""Models derived from models: correct dynamics, preserved fields, and derivatives."""
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ def at(*numbers):
 
 @pytest.fixture(scope="module")
 def machine():
-    """A floating hull with two coupled arms, welds at every place where one can be, and a crane on a pole."""
+    """A floating hull with two coupled arms, welds in all positions, and a crane on a pole."""
     builder = rbd.ModelBuilder(name="machine")
     builder.add_body("hull", joint=rbd.joints.Free(), inertia=body(5.0), damping=0.1)
     builder.add_body("mast", "hull", placement=at(0.1, 0.0, 0.5, 0.3, 0.0, 0.1), inertia=body(1.0))
@@ -53,12 +53,12 @@ _frames = jax.jit(lambda model, q: rbd.forward_kinematics(model, q).matrix)
 
 
 def motion(model, q, v):
-    """All that the equations of motion say in one state, as arrays of NumPy."""
+    """Returns all quantities of the equations of motion in one state, as NumPy arrays."""
     return jax.device_get(_motion(model, q, v))
 
 
 def frames(model, q):
-    """The matrices of the frames of all bodies, as an array of NumPy."""
+    """Returns the matrices of all body frames, as a NumPy array."""
     return np.asarray(_frames(model, q))
 
 
@@ -76,10 +76,10 @@ energy_slopes = jax.jit(jax.grad(rbd.kinetic_energy, (0, 1)))
 
 
 def same_slopes(model, a, b):
-    """Two gradients with respect to a model are the same.
+    """Asserts that two gradients with respect to a model are equal.
 
-    Of those with respect to a rotation matrix only the part along rotations is compared, the antisymmetric part of RᵀG:
-    where a matrix is none, formulas that are the same for rotations may differ.
+    Gradients with respect to rotation matrices are compared only along rotations, by the antisymmetric part of RᵀG. Off the
+    rotation group, formulas that agree for rotations may differ.
     """
 
     def along_rotations(slope):
@@ -184,7 +184,7 @@ def test_fused_welds_leave_the_dynamics(machine, state):
     jax.tree.map(close, motion(model, *state), motion(machine, *state))
     ours, theirs = frames(model, state[0]), frames(machine, state[0])
     close(ours, theirs[[machine.body_index(name) for name in model.body_names]])
-    # Its description builds the same model: the topology is the builder's own.
+    # Its description builds the same model: the topology is that of the builder.
     again = rbd.ModelBuilder.from_model(model).build()
     assert again.topology == model.topology
     assert rbd.fuse_fixed(model) is model
@@ -205,7 +205,7 @@ def test_all_welded_is_nothing_left():
     assert rbd.fuse_fixed(builder.build()).nb == 0
 
 
-# Putting together.
+# Concatenation.
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_putting_together_is_differentiable(machine):
         model = rbd.concatenate(machine, machine, names=("a", "b"), placements=(place, None))
         return rbd.potential_energy(model, rbd.neutral(model))
 
-    # All of one machine is lifted.
+    # The whole machine is raised.
     close(slope(jnp.array(0.2), machine), 9.81 * float(machine.inertias.mass.sum()))
 
 
@@ -260,7 +260,7 @@ def test_bad_concatenations(machine):
             rbd.concatenate(*models, **options)
 
 
-# The rest.
+# Other edits.
 
 
 @pytest.mark.slow
@@ -272,7 +272,7 @@ def test_another_walk_is_the_same_model(machine, state):
             and model.topology != machine.topology
         )
         same_numbers(rbd.with_traversal(model, machine.topology.traversal), machine)
-    # The machine is scanned on a CPU.
+    # The machine uses a scan on a CPU.
     jax.tree.map(close, motion(model, *state), motion(machine, *state))
 
 
@@ -286,7 +286,7 @@ def test_other_precisions(machine, state):
     assert mass.dtype == bias.dtype == jnp.float32
     np.testing.assert_allclose(mass, motion(machine, *state)[0], rtol=1e-4, atol=1e-4)
     same_numbers(rbd.astype(machine, "float64"), machine)
-    # Edits keep the precision.
+    # Edits preserve the precision.
     assert rbd.lock_joints(single, {"left joint": 0.3}).dtype == rbd.fuse_fixed(single).dtype == jnp.float32
     assert jax.jit(rbd.fuse_fixed)(single).dtype == jnp.float32
     turned = lambda angle: rbd.lock_joints(single, {"left joint": angle}).placements.rotation.sum()
@@ -321,7 +321,7 @@ def test_joints_that_move_by_themselves_are_set_to_a_time(machine):
     same_numbers(rbd.at_time(rbd.at_time(model, time), 0), model)
     later = rbd.at_time(model, 0.3)
     np.testing.assert_array_equal(later.joint("slow arm").axis, model.joint("slow arm").axis)
-    # Locked, it stands where it was.
+    # A locked joint stays in place.
     stopped = rbd.lock_joints(later, "fast")
     assert stopped.topology.fixed.tolist() == [False, False, True, False]
     close(np.asarray(stopped.placements.rotation)[2, 1, 0], np.sin(1.2))

@@ -1,4 +1,4 @@
-"""Models of a graph of bodies and joints: whatever the spanning tree, the order, the polarity and the root, they move alike."""
+"""Models of a graph of bodies and joints move alike for any spanning tree, order, polarity and root."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ KINDS = (
 
 @dataclasses.dataclass
 class Drawn:
-    """A graph's shape: who is connected with whom by what, and whether the world is one of them."""
+    """A graph's topology: which joints connect which bodies, and whether the world is one of them."""
 
     bodies: list
     arcs: list  # (name, predecessor, successor, joint)
@@ -53,7 +53,7 @@ def drawn(seed):
 
 
 def numbers(graph, seed):
-    """Where everything is: poses of the bodies, inertias, and frames of the joints that fit, in a configuration of each joint."""
+    """Returns body poses, inertias, and consistent joint frames, for a random configuration of each joint."""
     rng = np.random.default_rng(seed)
     pose = {name: at(rng.uniform(-1, 1, 3), rng.uniform(-1, 1, 3)) for name in graph.bodies}
     pose["world"] = rbd.Transform.identity()
@@ -83,7 +83,7 @@ def built(graph, values, tree=(), root=None, order=None):
 
 
 def state_of(model, values):
-    """The configuration of a model in which every body has its pose."""
+    """Returns the configuration of a model in which every body has its pose."""
     pose, _, _, configured = values
     q = []
     for index, name in enumerate(model.joint_names):
@@ -96,7 +96,7 @@ def state_of(model, values):
 
 
 def a_tree(graph, seed):
-    """A spanning tree, drawn at random."""
+    """Returns a random spanning tree."""
     rng = np.random.default_rng(seed)
     above, tree = {name: name for name in [*graph.bodies, "world"]}, []
 
@@ -112,7 +112,7 @@ def a_tree(graph, seed):
 
 
 def moving(names):
-    """How a model accelerates: bodies by name, their frames, velocities and accelerations, under forces on each."""
+    """Returns the function of a model's motion: frames, velocities and accelerations of bodies, under external forces."""
 
     @jax.jit
     @jax.vmap
@@ -136,7 +136,7 @@ def stacked(models):
 
 
 def compare(seed, samples):
-    """One graph with several sets of numbers, on its shallowest tree and on another, from another root, in another order."""
+    """Compares a graph on its shallowest tree with another tree, root and order, for several random parameters."""
     graph = drawn(seed)
     values = [numbers(graph, 100 * seed + i) for i in range(samples)]
     floating = not any("world" in arc[1:3] for arc in graph.arcs)
@@ -168,7 +168,7 @@ def test_the_tree_does_not_matter(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_the_tree_does_not_matter_to_many(seed):
-    """Two hundred graphs: twenty shapes with ten sets of numbers each."""
+    """Two hundred graphs: twenty topologies with ten sets of parameters each."""
     compare(seed, 10)
 
 
@@ -188,7 +188,7 @@ def robot():
 
 @pytest.mark.slow
 def test_another_root_moves_alike_and_back():
-    """Bodies move as before, under forces of the joints and on bodies; what acts along joints stays; and the way back is one."""
+    """Bodies move as before under joint and external forces, joint quantities stay, and rerooting back restores the model."""
     model = robot()
     turned = rbd.reroot(model, "hand")
     again = rbd.reroot(turned, "base")
@@ -200,7 +200,7 @@ def test_another_root_moves_alike_and_back():
     order = np.array([turned.body_index(name) for name in model.body_names])
 
     def tau(it):
-        """The same efforts of every joint but the free one."""
+        """Returns the same efforts for every joint except the free one."""
         force = np.zeros(it.nv)
         for joint in model.joint_names[1:]:
             force[it.v_slice(joint)] = efforts[model.v_slice(joint)]
@@ -232,14 +232,14 @@ def test_another_root_moves_alike_and_back():
         assert_close(three, one, 1e-10)
     np.testing.assert_allclose(rbd.difference(model, q0, q), 0, atol=1e-12)
     np.testing.assert_allclose(v0, v, atol=1e-12)
-    # The reference is the same pose.
+    # The reference configuration is the same pose.
     pose = [rbd.forward_kinematics(it, it.reference).position for it in (model, turned)]
     np.testing.assert_allclose(pose[1][order], pose[0], atol=1e-12)
 
 
 @pytest.mark.slow
 def test_loops_that_are_cut_elsewhere():
-    """A four-bar on either tree: the state goes over, and the joint that was a loop has its angle."""
+    """A four-bar on either tree: the state is converted, and the former loop joint has its angle."""
     rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
 
     def four_bar(tree):
@@ -263,7 +263,8 @@ def test_loops_that_are_cut_elsewhere():
     there, rate = rbd.transfer_state(one, other, q, v)
     np.testing.assert_allclose(rbd.constraint_residual(other, there), 0, atol=1e-12)
     np.testing.assert_allclose(rbd.constraint_velocity(other, there, rate), 0, atol=1e-12)
-    # The joint's angle is the coupler's as seen from the follower, 0 - 0.7; it is reversed in this tree, and its q is the same.
+    # The joint's angle is the coupler's relative to the follower, 0 - 0.7; the joint is reversed in this tree, q is the
+    # same.
     np.testing.assert_allclose(there, [0.7, -0.7, -0.7], atol=1e-12)
     a, b = (
         rbd.constrained_dynamics(it, *state, jnp.zeros(3)).acceleration
@@ -274,7 +275,7 @@ def test_loops_that_are_cut_elsewhere():
 
 @pytest.mark.slow
 def test_free_bodies_with_the_same_joints():
-    """In maximal coordinates the joints that the tree passes the other way are as they were described, and bodies move alike."""
+    """In maximal coordinates, joints that the tree reverses keep their description, and bodies move alike."""
     graph = rbd.GraphBuilder(name="two")
     graph.add_joint(
         "hinge", "low", "high", joints.RackAndPinion(0.3), at((0.1, 0.2, 0), (0.3, 0, 1)), (0.2, 0, 0.1)

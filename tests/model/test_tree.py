@@ -1,4 +1,4 @@
-"""The two traversals over a tree: both ways to traverse them do what a plain recursion does, and so do their derivatives."""
+"""The two traversals of a tree: both implementations equal a plain recursion, also in their derivatives."""
 
 import re
 
@@ -27,7 +27,7 @@ TREES = {
     "forest": random_parents(1, 12, roots=3),
 }
 
-#: The others of these come down to them.
+#: The other trees reduce to these cases.
 EVERY_DAY = ("empty", "numbered across the levels", "forest")
 each_tree = pytest.mark.parametrize(
     "parents",
@@ -40,7 +40,7 @@ each_walk = pytest.mark.parametrize("traversal", ["scan", "levels"])
 
 
 def down_step(parent, own):
-    """Not linear, and of two arrays: an exchange of nodes or of arguments would show."""
+    """Nonlinear and of two arrays, so that exchanged nodes or arguments change the result."""
     value = {"x": jnp.sin(parent["x"]) + own["a"], "y": parent["y"] * own["b"]}
     return value, parent["x"] * own["b"]
 
@@ -74,7 +74,7 @@ def recursive_down(parents, root, own):
 
 def recursive_up(parents, own):
     size = len(parents)
-    sums = [LEAF] * (size + 1)  # the last, also index -1, gathers the roots
+    sums = [LEAF] * (size + 1)  # the last entry, also index -1, collects the roots
     outputs = [None] * size
     for node in reversed(range(size)):
         value, outputs[node] = up_step(sums[node], rows(own, size)[node])
@@ -125,7 +125,7 @@ def test_sums_are_products_with_the_ancestor_mask(parents, traversal):
 @pytest.mark.parametrize("traversal", ["scan", "levels", "doubling"])
 @each_tree
 def test_compositions_along_paths(parents, traversal):
-    """Of matrices, which do not commute: what stands above comes first."""
+    """Compositions of matrices, which do not commute: factors of ancestors come first."""
     x = np.random.default_rng(0).normal(size=(len(parents), 2, 2))
     found = jax.jit(lambda x: Tree(parents, traversal).path_composition(jnp.matmul, jnp.eye(2), x))(x)
     expected = []
@@ -148,12 +148,12 @@ def test_sums_by_doubling_have_the_same_gradients():
 
 
 def test_sums_by_doubling_take_logarithmically_many_steps():
-    """However deep the tree: a chain of 1000 takes at most thrice in a row what one of 31 takes, and no loop is among it."""
+    """A chain of 1000 has at most three times the sequential steps of one of 31, and no loops."""
 
     def steps(size, name):
         text = str(jax.make_jaxpr(getattr(Tree(range(-1, size - 1), "doubling"), name))(jnp.ones((size, 1))))
         assert "scan[" not in text and "while[" not in text
-        return len(re.findall(r":f\d+\[[^]]*\] = add ", text))  # of numbers, not of places
+        return len(re.findall(r":f\d+\[[^]]*\] = add ", text))  # additions of floats, not of indices
 
     for name in ("path_sum", "subtree_sum"):
         assert 5 <= steps(31, name) <= steps(1000, name) <= 3 * steps(31, name)
@@ -194,7 +194,7 @@ def test_both_walks_have_the_same_gradients(name):
     by_scan = jax.jit(jax.grad(loss("scan"), (0, 1)))(ROOT, own)
     by_level = jax.jit(jax.grad(loss("levels"), (0, 1)))(ROOT, own)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), by_scan, by_level)
-    # And one derivative by differences, so that the two are not wrong alike.
+    # One derivative by finite differences, in case both are wrong in the same way.
     step = 1e-6
     change = step * (np.indices(own["a"].shape).sum(axis=0) == 0)
     moved = [jax.jit(loss("scan"))(ROOT, own | {"a": own["a"] + sign * change}) for sign in (1, -1)]
@@ -203,7 +203,7 @@ def test_both_walks_have_the_same_gradients(name):
 
 def test_expanded_is_the_books_table():
     """Book table 6.4."""
-    parents = (0, 1, 1, 2, 2, 3)  # as the book counts: bodies from 1, the root is 0
+    parents = (0, 1, 1, 2, 2, 3)  # the book's numbering: bodies start at 1, the root is 0
     expanded = Tree([parent - 1 for parent in parents], "levels").expanded([1, 3, 1, 1, 1, 1])
     assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)
     assert expanded.traversal == "levels"
@@ -221,7 +221,7 @@ def test_a_parent_that_comes_later_is_refused(parents):
 
 
 def test_rows_of_the_way_down_are_used_again():
-    """A value waits as long as there are children to come: of two hundred links, each on one of the five before, a few."""
+    """A row is reused after its last child: two hundred links, each on one of the five before it, need a few rows."""
     rng = np.random.default_rng(0)
     parents = [int(rng.integers(max(-1, i - 5), i)) for i in range(200)]
     rows, parent_rows = Tree(parents)._rows_above
@@ -229,7 +229,7 @@ def test_rows_of_the_way_down_are_used_again():
 
 
 def test_generations():
-    """Ancestors by the generations between; in the place of those that there are not, the number of nodes."""
+    """Ancestors by number of generations; missing ancestors are the number of nodes."""
     tree = Tree([-1, 0, 1, 0])
     np.testing.assert_array_equal(tree.generations, [[0, 1, 2, 3], [4, 0, 1, 0], [4, 4, 0, 4]])
     assert Tree([]).generations.shape[1] == 0

@@ -1,4 +1,4 @@
-"""URDF arrives number by number, and the robots of example-robot-data as Pinocchio reads them."""
+"""URDF is read correctly number by number, and the robots of example-robot-data as by Pinocchio."""
 
 import sys
 import warnings
@@ -23,7 +23,7 @@ ROBOTS = next(
 )
 FILES = sorted(str(path.relative_to(ROBOTS)) for path in ROBOTS.rglob("*.urdf"))
 
-#: Small, and between them with hinges, slides, continuous joints, mimic joints, massless links and a root called world.
+#: Small robots that together have hinges, slides, continuous and mimic joints, massless links and a root called world.
 FAST = (
     "asr_twodof_description/urdf/TwoDofs.urdf",
     "bolt_description/robots/bolt.urdf",
@@ -34,9 +34,9 @@ FAST = (
     "talos_data/robots/talos_left_arm.urdf",
     "ur_description/urdf/ur5_robot.urdf",
 )
-#: No links at all.
+#: A file without links.
 EMPTY = "ur_description/urdf/ur3.urdf"
-#: Its fingers mimic joints that the file does not have.
+#: Its fingers mimic joints that are missing in the file.
 DANGLING = "alex_description/urdf/alex_psyonic_hands.urdf"
 
 MIXED = """
@@ -193,8 +193,8 @@ def test_locked_joints():
     assert not {"hinge", "spin", "plane", "pinch"} & {
         name for body, name in enumerate(model.joint_names) if not model.topology.fixed[body]
     }
-    assert (model.nq, model.nv) == (8, 7)  # the rail and the floating joint are left
-    # The mimic joint of the hinge is locked where it follows: q = -2 * 0.25 + 0.5 = 0.
+    assert (model.nq, model.nv) == (8, 7)  # the rail and the floating joint remain
+    # The mimic joint of the hinge is locked at its value: q = -2 * 0.25 + 0.5 = 0.
     assert len(model.topology.mimic_joints) == 0
     free = rbd.load_urdf(MIXED, mimic="free")
     for joint, q in (("hinge", [0.25]), ("spin", [0.0]), ("plane", [0.5, 1.0, 2.0]), ("pinch", [0.0])):
@@ -213,7 +213,7 @@ def test_a_path_and_the_text_are_the_same(tmp_path):
 
 
 def test_deep_chains_are_no_recursion():
-    size = 1200  # beyond the depth of Python calls
+    size = 1200  # beyond Python's recursion limit
     links = "".join(f'<link name="l{i}"/>' for i in range(size))
     joints = "".join(
         f'<joint name="j{i}" type="fixed"><parent link="l{i - 1}"/><child link="l{i}"/></joint>'
@@ -224,7 +224,7 @@ def test_deep_chains_are_no_recursion():
 
 
 def compare(file, floating_base):
-    """The model of a file, once it has the same joints, limits and mass as Pinocchio's."""
+    """Returns the model of a file, after comparing its joints, limits and mass with Pinocchio's."""
     path = str(ROBOTS / file)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -253,7 +253,7 @@ def compare(file, floating_base):
             ("friction", peer.friction),
         ):
             assert ours[mine][v] == theirs[joint.idx_v], (name, mine)
-        if joint.nq == 1:  # a continuous joint has a cosine and a sine there
+        if joint.nq == 1:  # Pinocchio stores a continuous joint as cosine and sine
             assert ours["lower"][q] == peer.lowerPositionLimit[joint.idx_q], name
             assert ours["upper"][q] == peer.upperPositionLimit[joint.idx_q], name
         else:
@@ -286,7 +286,7 @@ def test_all_robots_with_followers(file):
     try:
         assert coupled.nv == pin.buildModelFromUrdf(str(ROBOTS / file), mimic=True).nv
     except ValueError as error:
-        # Pinocchio wants every leader above its mimic joints.
+        # Pinocchio requires every leader above its mimic joints.
         assert "parent joint of the mimic joint is not in the kinematic tree" in str(error)
 
 

@@ -1,4 +1,4 @@
-"""Bad URDF is refused: what is wrong, where, and what would be right, before any number reaches JAX."""
+"""Bad URDF raises errors with the fault, its place and a remedy, before any number reaches JAX."""
 
 import traceback
 from pathlib import Path
@@ -24,7 +24,7 @@ def robot(*parts, name="wrong"):
 
 
 def arm(inside="", kind="revolute", second=INERTIAL):
-    """A base and one link, with the given elements in the joint."""
+    """Returns a base and one link, with the given elements in the joint."""
     return robot(link("base"), link("tip", second), joint("elbow", "base", "tip", kind, inside))
 
 
@@ -36,7 +36,7 @@ def inertial(mass='<mass value="1"/>', inertia=None, origin=""):
 LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 10))
 BOMB = f'<!DOCTYPE robot [<!ENTITY l0 "ha">{LAUGHS}]>'
 
-# What to load, and what the message must have in it.
+# URDF text to load, and words that the message must contain.
 BAD = {
     # The text.
     "not XML": ("<robot name='r'><link</robot>", ["URDF text", "not well-formed XML", "line 1", "column"]),
@@ -239,7 +239,7 @@ BAD = {
 
 
 def refused(*args, **kwargs):
-    """The error that loading gives, once it is clear that JAX had no part in it."""
+    """Returns the error message of loading, and asserts that it does not come from JAX."""
     with pytest.raises(rbd.ModelError) as caught:
         rbd.load_urdf(*args, **kwargs)
     files = [Path(frame.filename) for frame in traceback.extract_tb(caught.value.__traceback__)]

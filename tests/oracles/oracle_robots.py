@@ -1,4 +1,4 @@
-"""What the oracle tests share: where the robots are, and how an error is measured."""
+"""Helpers of the oracle tests: the robot files, and error measures."""
 
 import sys
 import warnings
@@ -14,13 +14,13 @@ STATES = 10
 
 
 def folder(*below: str) -> Path | None:
-    """A folder among the installed packages, found without importing any."""
+    """Returns a folder of the installed packages without importing them."""
     places = (Path(place, *below) for place in sys.path)
     return next((path for path in places if path.is_dir()), None)
 
 
 def urdf_files() -> dict[str, Path]:
-    """The URDF files of example-robot-data by their names, with the folder where two have the same."""
+    """Returns the URDF files of example-robot-data by name, with the folder if two have the same name."""
     root = folder("cmeel.prefix", "share", "example-robot-data", "robots")
     paths = sorted(root.rglob("*.urdf")) if root else []
     names = [path.stem for path in paths]
@@ -31,7 +31,7 @@ def urdf_files() -> dict[str, Path]:
 
 
 def mjcf_files() -> dict[str, Path]:
-    """The MJCF files of mujoco-mjx and brax, by package and path."""
+    """Returns the MJCF files of mujoco-mjx and brax, by package and path."""
     roots = {"mjx": folder("mujoco", "mjx", "test_data"), "brax": folder("brax", "envs", "assets")}
     return {
         f"{package}/{path.relative_to(root)}": path
@@ -41,7 +41,7 @@ def mjcf_files() -> dict[str, Path]:
 
 
 def all_mjcf_files() -> dict[str, Path]:
-    """Those, and the ones of dm_control, gymnasium and gymnasium-robotics; among them pieces of files that are none alone."""
+    """Returns these files and those of dm_control, gymnasium and gymnasium-robotics, including incomplete file parts."""
     found = mjcf_files()
     for package, below in (("dm_control", "suite"), ("gymnasium", "envs"), ("gymnasium_robotics", "envs")):
         root = folder(package, below)
@@ -51,14 +51,14 @@ def all_mjcf_files() -> dict[str, Path]:
 
 
 def load(path: Path | str, **options) -> rbd.Model:
-    """A robot, its oddities not spoken of."""
+    """Loads a robot without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rbd.ModelWarning)
         return rbd.load_urdf(path, **options)
 
 
 def random_states(model: rbd.Model, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """q, v, a, tau: each (STATES, ...). Angles within half a turn, quaternions of any length."""
+    """Returns q, v, a, tau: each (STATES, ...). Angles are within half a turn, quaternions have any length."""
     random = np.random.default_rng(seed)
     q = random.normal(size=(STATES, model.nq))
     for kind in model.topology.kinds:
@@ -71,12 +71,12 @@ def random_states(model: rbd.Model, seed: int = 0) -> tuple[np.ndarray, ...]:
 
 
 def compiled(function, *arguments):
-    """`jax.jit` with the least optimization: what takes long here is the compiler."""
+    """Compiles with minimal optimization, because compilation dominates these tests."""
     return jax.jit(function).lower(*arguments).compile()
 
 
 def relative(ours, theirs) -> float:
-    """The norm of the difference over that of the oracle's value, or alone where that is zero."""
+    """Returns the norm of the difference relative to the oracle's value, or absolute if that is zero."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
     size, error = np.linalg.norm(theirs), np.linalg.norm(ours - theirs)
@@ -84,7 +84,7 @@ def relative(ours, theirs) -> float:
 
 
 class Worst(dict):
-    """The largest error of each quantity. A NaN counts as infinite."""
+    """The largest error of each quantity. NaN counts as infinite."""
 
     def compare(self, name: str, ours, theirs) -> None:
         error = relative(ours, theirs)
@@ -95,5 +95,5 @@ class Worst(dict):
 
 
 def spread(names, count: int) -> list:
-    """So many of a sequence, evenly spread, the first and the last among them."""
+    """Returns `count` evenly spread entries of a sequence, including the first and the last."""
     return [names[i] for i in sorted(set(np.linspace(0, len(names) - 1, count).round().astype(int)))]

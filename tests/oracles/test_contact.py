@@ -1,4 +1,4 @@
-"""Robots on the floor under MuJoCo's law of contact, against `mj_forward` and `mj_step`."""
+"""Robots on the floor with MuJoCo's contact model, compared with `mj_forward` and `mj_step`."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ ROBOTS = (
 
 
 def both(name):
-    """A robot in both libraries."""
+    """Returns a robot in both libraries."""
     if name in ("quadruped", "humanoid"):
         robot = rbd.attach(rbd.load(name), rbd.contact.Soft())
         text = rbd.to_mjcf(robot)
@@ -34,7 +34,7 @@ def both(name):
 
 
 def touching(theirs, rng, count):
-    """A random state in which so many contacts act or more: the free body is lowered until they do."""
+    """Returns a random state with at least `count` contacts: the free body is lowered until they are active."""
     data = mujoco.MjData(theirs)
     mujoco.mj_resetData(theirs, data)
     data.qvel[:] = 0.5 * rng.normal(size=theirs.nv)
@@ -55,7 +55,7 @@ def test_accelerations_are_those_of_mujoco(name):
     model, theirs = both(name)
     theirs.opt.tolerance, theirs.opt.iterations, theirs.opt.ls_tolerance = 1e-14, 200, 1e-10
     theirs.opt.ls_iterations = 100
-    # Points of contact that are searched for, to rounding.
+    # Iterative contact points are accurate to rounding.
     theirs.opt.ccd_tolerance, theirs.opt.ccd_iterations = 1e-12, 200
     to = MujocoMap(model, theirs)
     run = jax.jit(lambda state, u: (rbd.acceleration(model, state, u), rbd.contact_forces(model, state)))
@@ -69,7 +69,7 @@ def test_accelerations_are_those_of_mujoco(name):
         own, found = run(state, to.controls(jnp.asarray(data.ctrl)))
         ours = np.sort(found.distance[found.active])
         if ours.size != data.ncon or np.abs(ours - np.sort(data.contact.dist)).max() > 1e-9:
-            continue  # on terrain, deep overlaps have several nearest ways out
+            continue  # on terrain, deep overlaps have several nearest exits
         compared += 1
         expected = to.acceleration_from(state.q, state.v, jnp.asarray(data.qacc))
         assert_allclose(own, expected, atol=1e-6 * np.abs(data.qacc).max())
@@ -78,7 +78,7 @@ def test_accelerations_are_those_of_mujoco(name):
 
 @pytest.mark.slow
 def test_a_dropped_quadruped_moves_as_there():
-    """For half a second after it is let go, with its servos on: positions to 1e-4 m, and better."""
+    """It falls for half a second with active servos: positions agree to 1e-4 m."""
     model, theirs = both("quadruped")
     theirs.opt.tolerance, theirs.opt.iterations = 1e-14, 200
     theirs.opt.timestep, theirs.opt.integrator = 0.002, mujoco.mjtIntegrator.mjINT_IMPLICITFAST

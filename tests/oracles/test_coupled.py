@@ -1,6 +1,6 @@
-"""Joints that mimic others, against the free model with the coupling as a constraint, solved densely.
+"""Mimic joints, compared with the free model and a dense solution with the coupling as a constraint.
 
-With `v_free = G v`, `M = Gᵀ M_free G` and so on; the free model is compared with Pinocchio elsewhere.
+With `v_free = G v`, `M = Gᵀ M_free G` and so on; other tests compare the free model with Pinocchio.
 """
 
 import equinox as eqx
@@ -18,8 +18,8 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 COUPLED = [name for name, path in FILES.items() if b"<mimic" in path.read_bytes()]
 
-#: Mimic joints above and beside their leader, one that follows a mimic joint, a slide that follows a hinge, and a
-#: weld between.
+#: Mimic joints above and next to their leader, one that follows a mimic joint, a slide that follows a hinge, and a weld
+#: between them.
 _INERTIA = (
     '<inertial><origin xyz=".1 .2 .1" rpy=".1 .2 .3"/><mass value="1.5"/>'
     '<inertia ixx=".1" iyy=".2" izz=".25" ixy=".01" ixz=".02" iyz="0"/></inertial>'
@@ -43,12 +43,12 @@ FILES["a hand"] = (
     )
     + "</robot>"
 )
-#: What of it is compared every day.
+#: Quantities that are compared every day.
 EVERY_DAY = ("placements", "mass matrix", "bias", "jacobian rates")
 
 
 def expansion(model, free) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The matrices of `q_free = Q q + q_0` and `v_free = G v`."""
+    """Returns the matrices of `q_free = Q q + q_0` and `v_free = G v`."""
     Q, q0, G = np.zeros((free.nq, model.nq)), np.zeros(free.nq), np.zeros((free.nv, model.nv))
     topology = model.topology
     for body, joint in enumerate(model.joint_names):
@@ -66,13 +66,13 @@ def expansion(model, free) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def altered(model):
-    """The model with offsets, and with multipliers of other sizes than one: robots rarely have any."""
+    """Returns the model with offsets and with multipliers other than one, which robots rarely have."""
     steps = 0.1 * np.arange(1.0, len(model.topology.mimic_joints) + 1)
     numbers = np.asarray(model.mimic_multiplier) * (1 + steps), np.asarray(model.mimic_offset) + steps
     return eqx.tree_at(lambda m: (m.mimic_multiplier, m.mimic_offset), model, jax.device_put(numbers))
 
 
-#: Files that give nothing to compare, and why.
+#: Files that cannot be compared, with the reason.
 NOTHING = {"alex_psyonic_hands": "its joints mimic joints that are not there"}
 
 
@@ -120,7 +120,7 @@ def check(name: str, floating: bool, wanted=()) -> None:
     worst = Worst()
     for i in range(STATES):
         (ours, theirs), tau = jax.tree.map(lambda x, i=i: x[i], results), state[3][i]
-        # Along G what is a force is projected, what is a motion is taken together.
+        # Forces are projected along G, and motions are expanded.
         for what in theirs.keys() & {"bias", "gravity", "inverse dynamics"}:
             theirs[what] = G.T @ theirs[what]
         for what in theirs.keys() & {"mass matrix", "coriolis"}:
@@ -152,7 +152,7 @@ def test_all_robots(name, floating):
 
 @pytest.mark.slow
 def test_couplings_as_constraints():
-    """A robot whose mimic joints are joints of their own, tied by constraints, moves like the one that is coupled."""
+    """A robot whose mimic joints are separate joints with constraints moves like the coupled robot."""
     model, free = load(FILES["a hand"]), load(FILES["a hand"], mimic="free")
     Q, q0, G = expansion(model, free)
     topology = model.topology

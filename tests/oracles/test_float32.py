@@ -1,4 +1,4 @@
-"""How much single precision loses: the articulated-body algorithm in float32 against float64, robot by robot.
+"""Accuracy of single precision: the articulated-body algorithm in float32 compared with float64, robot by robot.
 
 `python tests/oracles/test_float32.py` prints the table in Markdown.
 """
@@ -17,17 +17,17 @@ import rbd_jax as rbd
 FILES = urdf_files()
 BOUND = 2e-5
 
-#: The robot of every day.
+#: The robot of the everyday test.
 FAST = {"panda": False}
 
-#: Robots whose median misses the bound, with the bound that they keep, and why.
+#: Robots whose median exceeds the bound, with their own bound and the reason.
 EXCEPTIONS = {
     ("icub", False): (2e-3, "the condition of M is 1e6 and more"),
     ("icub", True): (2e-3, "the condition of M is 1e6 and more"),
     ("kinova", True): (1e-4, "a base of half a kilogram carries the arm"),
 }
 
-#: Robots that give nothing to compare, and why.
+#: Robots that cannot be compared, with the reason.
 NOTHING = {
     "ur3": "no robot is in the file",
     "romeo": "its fingers have no mass, M is singular",
@@ -36,11 +36,9 @@ NOTHING = {
 
 
 def float32_errors(name: str, floating: bool) -> tuple[rbd.Model, np.ndarray, float]:
-    """The model, the relative error of the accelerations in each of ten states, and the median condition
-    number of M.
+    """Returns the model, the relative acceleration error in each of ten states, and the median condition number of M.
 
-    The states are numbers of single precision, so that both compute the same; the model's numbers are
-    rounded.
+    The states are single-precision numbers, so both computations have the same inputs; the model's parameters are rounded.
     """
     if name in NOTHING:
         pytest.skip(NOTHING[name])
@@ -83,7 +81,7 @@ def test_all_robots(name, floating):
 
 
 def report(out=sys.stdout) -> None:
-    """The table, for all robots."""
+    """Prints the table for all robots."""
     print("| robot | base | nv | median | worst | condition of M |\n|---|---|--:|--:|--:|--:|", file=out)
     medians = []
     for name in FILES:

@@ -1,4 +1,4 @@
-"""The MJCF models of gymnasium under their own contact: accelerations are MuJoCo's, alone and in a batch."""
+"""The MJCF models of gymnasium with their contact models: accelerations equal MuJoCo's, alone and in a batch."""
 
 import warnings
 from pathlib import Path
@@ -17,7 +17,7 @@ FOLDER = Path(pytest.importorskip("gymnasium").__file__).parent / "envs" / "mujo
 
 
 def read(name):
-    """MuJoCo's model with an exact solver, and the same model here."""
+    """Returns MuJoCo's model with an exact solver, and the same model in this library."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled, model = mujoco.MjModel.from_xml_path(str(FOLDER / name)), rbd.load(FOLDER / name)
@@ -51,7 +51,7 @@ def test_accelerations_are_mujocos(name):
     assert touching > 1
 
     def acceleration(state):
-        """As MuJoCo measures it: along axes that its velocities are in."""
+        """Returns the acceleration in MuJoCo's velocity coordinates."""
         rates = jax.jvp(lambda t: rbd.integrate(model, state.q, t * state.v), (0.0,), (1.0,))[1]
         return jax.jvp(there.velocity, (state.q, state.v), (rates, rbd.acceleration(model, state)))[1]
 

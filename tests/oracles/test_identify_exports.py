@@ -1,5 +1,7 @@
-"""Identified models elsewhere: written as URDF for Pinocchio and as MJCF for MuJoCo, they have M(q) and h(q, v) of ours, and
-what was identified of the joints where the format has it."""
+"""Identified models, exported as URDF for Pinocchio and as MJCF for MuJoCo, have the same M(q) and h(q, v).
+
+Identified joint parameters are exported if the format supports them.
+"""
 
 from dataclasses import replace
 
@@ -14,15 +16,15 @@ from rbd_jax import identify
 from rbd_jax.interop import MujocoMap, PinocchioMap
 
 
-#: Identified numbers are written with all their digits: what is left is rounding.
+#: Identified parameters are written with all digits, so only rounding errors remain.
 TOLERANCE = 1e-9
 JOINTS = (identify.damping, identify.coulomb, identify.armature)
 
 
 def arm():
-    """An arm as it was bought, and as it is: with a payload, friction and other rotors."""
+    """Returns the nominal arm, and the true one with a payload, friction and other rotor inertias."""
     bought = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
-    bought = replace(bought, velocity_limit=jax.device_put(np.full(7, np.inf)))  # of which MJCF knows nothing
+    bought = replace(bought, velocity_limit=jax.device_put(np.full(7, np.inf)))  # MJCF has no velocity limits
     parameters, size = np.array(bought.inertias.parameters), np.linspace(1, 0.3, 7)
     parameters[6] += rbd.Inertia.sphere(2.0, 0.08, (0.02, 0.01, 0.16)).parameters
     true = replace(
@@ -36,7 +38,7 @@ def arm():
 
 
 def floating():
-    """A box that floats, with a tail, both of them other bodies than was thought."""
+    """Returns a floating box with a tail; their initial inertias are wrong."""
     builder = rbd.ModelBuilder(name="floating")
     tail = rbd.Inertia.box(1.0, (0.1, 0.1, 0.5), (0.0, 0.0, -0.25))
     hip = rbd.Transform.from_xyz_rpy((0.0, 0.1, -0.2))
@@ -58,7 +60,7 @@ def floating():
 
 @pytest.fixture(scope="module", params=[pytest.param(arm, marks=pytest.mark.slow), floating])
 def identified(request):
-    """What is found in a log of positions and of torques, these with 1 % of noise; it is near the truth."""
+    """The model identified from a log of positions, and torques with 1 % noise; it is close to the true model."""
     thought, true, free = request.param()
     random, t = np.random.default_rng(0), np.arange(800) / 200
     speed = 2 * np.pi * random.uniform(0.3, 0.9, (2, true.nv))
@@ -76,14 +78,14 @@ def identified(request):
 
 
 def ours(model):
-    """States, and the mass matrix and bias force there."""
+    """Returns states, and the mass matrix and bias force there."""
     q, v, *_ = random_states(model)
     both = jax.vmap(lambda q, v: (rbd.mass_matrix(model, q), rbd.bias_force(model, q, v)))
     return q, v, *(np.asarray(x) for x in compiled(both, q, v)(q, v))
 
 
 def test_in_pinocchio(identified, tmp_path):
-    """URDF has no armature, which is told; there M is ours without it."""
+    """URDF has no armature, which causes a warning; M in Pinocchio equals ours without it."""
     pin = pytest.importorskip("pinocchio")
     with pytest.warns(rbd.ModelWarning, match="armature"):
         rbd.save_urdf(identified, tmp_path / "found.urdf")
@@ -109,7 +111,7 @@ def test_in_pinocchio(identified, tmp_path):
 
 
 def friction_of(theirs):
-    """Newer ones have it by direction."""
+    """Newer versions store friction by direction."""
     return theirs.friction if hasattr(theirs, "friction") else theirs.upperDryFrictionLimit
 
 
@@ -121,7 +123,7 @@ def test_in_mujoco(identified, tmp_path):
     q, v, mass, bias = ours(identified)
 
     def to(q, v):
-        # Where our velocity of a free joint turns with the body, the same motion has another rate of it.
+        # Our velocity of a free joint rotates with the body, so the same motion has a different rate.
         rates = there.acceleration(q, v, np.zeros(identified.nv))
         return there.configuration(q), there.velocity(q, v), rates, there.velocity_matrix(q)
 

@@ -1,8 +1,8 @@
-"""Every quantity that MuJoCo computes too, on the MJCF models of mujoco-mjx and brax.
+"""Every quantity that MuJoCo also computes, on the MJCF models of mujoco-mjx and brax.
 
-MuJoCo's numbers are brought into our conventions by `MujocoMap`; the free joint is the only one where they
-differ. Its constraints (contacts, limits, equalities, dry friction) are switched off, as are the effects that
-`OTHERWISE` lists, which are no part of a tree of bodies.
+`MujocoMap` converts MuJoCo's values into our conventions; they differ only for the free joint. MuJoCo's constraints
+(contacts, limits, equalities, dry friction) are disabled, and so are the effects that `OTHERWISE` lists, which are not part
+of a tree of bodies.
 """
 
 import warnings
@@ -23,7 +23,7 @@ mujoco = pytest.importorskip("mujoco")
 
 TOLERANCE = 1e-8
 
-#: What a model has that is no part of a tree, and is switched off in MuJoCo for the comparison.
+#: Features of models that are not part of a tree, and are disabled in MuJoCo for the comparison.
 OTHERWISE = {
     "gravity compensation": lambda m: fill(m, "jnt_actgravcomp", 0),
     "armature of tendons": lambda m: fill(m, "tendon_armature", 0),
@@ -34,14 +34,14 @@ OTHERWISE = {
 }
 
 
-#: Files that give nothing to compare, and why.
+#: Files that cannot be compared, with the reason.
 NOTHING = {
     "mjx/actuator/arm26.xml": "MuJoCo's compiler fails at the length ranges of its muscles",
     "mjx/constraints.xml": "MuJoCo's compiler refuses its tendon over a ball joint",
     "mjx/ray.xml": "it has no bodies",
 }
 
-#: What is not compared, and why.
+#: Quantities that are not compared, with the reason.
 EXCEPTIONS = {
     ("mjx/actuator/general_dyntype.xml", "forward dynamics"): "a slide without any mass has no acceleration",
 }
@@ -53,12 +53,12 @@ def fill(thing, name, value):
 
 FILES = mjcf_files()
 
-#: A few that take little time: series of hinges and slides, free joint, ball joints, anchors off the origin.
+#: A few fast ones: series of hinges and slides, free joint, ball joints, offset anchors.
 FAST = ("brax/ant.xml", "brax/hopper.xml", "mjx/pendula.xml", "mjx/humanoid/humanoid.xml")
 
 
 def quantities(model, bodies):
-    """Everything that is compared, of one state."""
+    """Returns a function of one state that computes all compared quantities."""
     smooth = eqx.tree_at(lambda m: m.friction, model, np.zeros(model.friction.shape))
 
     carried = [one for one in rbd.forces.carried_forces(model) if not isinstance(one, rbd.actuators.Drive)]
@@ -79,7 +79,7 @@ def quantities(model, bodies):
 
 
 def errors(name: str) -> Worst:
-    """The largest relative error of each quantity over the states."""
+    """Returns the largest relative error of each quantity over the states."""
     path = FILES[name]
     mj_model = mujoco.MjModel.from_xml_path(str(path))
     with warnings.catch_warnings(record=True) as caught:
@@ -113,7 +113,7 @@ def errors(name: str) -> Worst:
     state = random_states(model)
     theirs, ours = jax.tree.map(np.asarray, compiled(jax.vmap(everything), *state)(*state))
 
-    # A free joint with armature: what that weighs is not quite the same acceleration there.
+    # A free joint with armature: its inertia acts on a slightly different acceleration in MuJoCo.
     free = mj_model.jnt_dofadr[mj_model.jnt_type == 0]
     weighed = any(mj_model.dof_armature[start : start + 6].any() for start in free)
     worst, data = Worst(), mujoco.MjData(mj_model)
@@ -123,7 +123,7 @@ def errors(name: str) -> Worst:
         T = s["T"]
         data.qpos[:], data.qvel[:], data.qacc[:] = s["qpos"], s["qvel"], s["qacc"]
         mujoco.mj_inverse(mj_model, data)
-        inverse = data.qfrc_inverse + data.qfrc_passive  # which it counts in
+        inverse = data.qfrc_inverse + data.qfrc_passive  # qfrc_inverse excludes passive forces
         data.qfrc_applied[:] = s["qfrc"] - data.qfrc_passive
         mujoco.mj_forward(mj_model, data)
         full_mass_matrix(mj_model, data, full)
@@ -149,7 +149,7 @@ def errors(name: str) -> Worst:
 
 
 def full_mass_matrix(mj_model, data, full):
-    """MuJoCo 3 and 4 differ in the arguments."""
+    """Handles the different arguments in MuJoCo 3 and 4."""
     try:
         mujoco.mj_fullM(mj_model, data, full)
     except TypeError:

@@ -1,10 +1,9 @@
-"""Every quantity that Pinocchio computes too, on the URDF files of example-robot-data, with fixed and with
-free base.
+"""Every quantity that Pinocchio also computes, on the URDF files of example-robot-data, with fixed and free base.
 
-Pinocchio's numbers are brought into our conventions by `PinocchioMap`. Its `getFrameJacobianTimeVariation` is
-the rate of `getFrameJacobian` in all three frames (in LOCAL and LOCAL_WORLD_ALIGNED that of a moving
-reference), as is ours of `jacobian`; its frame accelerations are spatial ones, as ours are. Its derivatives by q are on
-the tangent space of q, in the body's own frame for a free base, as ours are.
+`PinocchioMap` converts Pinocchio's values into our conventions. Its `getFrameJacobianTimeVariation` is the rate of
+`getFrameJacobian` in all three frames (in LOCAL and LOCAL_WORLD_ALIGNED for a moving reference), like our rate of
+`jacobian`. Its frame accelerations are spatial, like ours. Its derivatives with respect to q are on the tangent space of q,
+in the body frame for a free base, like ours.
 """
 
 import jax
@@ -23,7 +22,7 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
-#: What takes little time, for every day: a robot, whether its base is free, and what of it is compared.
+#: Fast cases for every day: a robot, whether its base is free, and the compared quantities.
 FAST = [
     (
         "solo12",
@@ -34,7 +33,7 @@ FAST = [
     )
 ]
 
-#: Files that Pinocchio does not read, and why.
+#: Files that Pinocchio does not read, with the reason.
 REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without name or links"}
 
 _INVERSES = (
@@ -47,7 +46,7 @@ _INVERSES = (
     "acceleration by tau",
 )
 
-#: Robots with another tolerance for what divides by the mass matrix, and why.
+#: Robots with a different tolerance for quantities that divide by the mass matrix, with the reason.
 EXCEPTIONS = {
     "romeo": (np.inf, "the fingers have no mass, M is singular: neither result is finite"),
     "romeo_laas_small": (np.inf, "the grippers have no mass, M is singular: neither result is finite"),
@@ -59,7 +58,7 @@ EXCEPTIONS = {
 
 
 def compute(model, bodies, wanted, floating):
-    """Ours: everything wanted of what is compared, of one state."""
+    """Returns a function of one state that computes the wanted quantities with this library."""
 
     def of(q, v, a, tau, wrenches):
         numbers = {
@@ -120,27 +119,27 @@ exchanged = jax.jit(spatial_vector)
 
 
 def symmetric(upper):
-    """The symmetric matrix with that upper triangle: Pinocchio leaves the lower one as it was."""
+    """Returns the symmetric matrix with the upper triangle of `upper`: Pinocchio does not set the lower one."""
     return np.triu(upper) + np.triu(upper, 1).T
 
 
 def _angular_first(matrix):
-    """A spatial inertia of Pinocchio, whose linear part comes first."""
+    """Reorders a spatial inertia of Pinocchio, whose linear part comes first."""
     return np.block([[matrix[3:, 3:], matrix[3:, :3]], [matrix[:3, 3:], matrix[:3, :3]]])
 
 
 def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
-    """One state against Pinocchio."""
+    """Compares one state with Pinocchio."""
     q, v, a, tau, wrenches = state
     q_pin = np.asarray(conversion.configuration(q))
     v_pin, a_pin, tau_pin = (np.asarray(conversion.velocity(x)) for x in (v, a, tau))
-    # A root link called "world" that is not the world is "world_link" here.
+    # Here a root link called "world" that is not the world is named "world_link".
     names = [name if pin_model.existFrame(name) else name.removesuffix("_link") for name in model.body_names]
     frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in names]
     back, matrix, six = conversion.force_from, conversion.matrix_from, exchanged
 
     def check(name, theirs, of=None, part=lambda x: x):
-        """`name` against Pinocchio's, where it was asked for: all of ours of that name (or of `of`), or a part."""
+        """Compares `name`, if requested, with Pinocchio's value: our value of `name` (or of `of`), or a part of it."""
         if (of or name) in ours:
             worst.compare(name, part(ours[of or name]), theirs)
 
@@ -184,7 +183,7 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     check("coriolis times velocity", back(bias - gravity), "coriolis", lambda x: x @ v)
 
     if "floating base, forward" in ours:
-        # The base is not driven, and the forces that Pinocchio's joints need then are those of ours, with nothing at the base.
+        # The base is not driven, so Pinocchio's joint forces are ours with zeros at the base.
         driven = np.asarray(conversion.velocity(np.concatenate([np.zeros(6), tau[6:]])))
         check("floating base, forward", back(pin.aba(pin_model, data, q_pin, v_pin, driven, pushes)))
         moving = np.asarray(conversion.velocity(np.concatenate([ours["floating base, inverse"][:6], a[6:]])))
@@ -216,13 +215,13 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     momentum = data.hg.angular + np.cross(center, data.hg.linear)
     check("momentum", np.concatenate([momentum, data.hg.linear]))
     check("kinetic energy", pin.computeKineticEnergy(pin_model, data, q_pin, v_pin))
-    # What is welded to the world has a share in ours.
+    # Our energy includes bodies welded to the world.
     grounded = pin_model.inertias[0].mass * pin_model.inertias[0].lever @ pin_model.gravity.linear
     check("potential energy", pin.computePotentialEnergy(pin_model, data, q_pin) - grounded)
 
 
 def errors(name: str, floating: bool, wanted=()) -> Worst:
-    """The largest relative error of each quantity over the states; of those wanted, or of all."""
+    """Returns the largest relative error over the states of each wanted quantity, by default of all."""
     path = str(FILES[name])
     arguments = (path, pin.JointModelFreeFlyer()) if floating else (path,)
     pin_model = pin.buildModelFromUrdf(*arguments)
@@ -244,7 +243,7 @@ def errors(name: str, floating: bool, wanted=()) -> Worst:
 
 
 class Compiled:
-    """The methods of a `PinocchioMap`, compiled."""
+    """The compiled methods of a `PinocchioMap`."""
 
     def __init__(self, conversion):
         self._back = conversion._back

@@ -1,4 +1,4 @@
-"""The shapes of URDF files against Pinocchio's geometry models."""
+"""The shapes of URDF files, compared with Pinocchio's geometry models."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rbd_jax.shapes import Box, Capsule, Cylinder, Mesh, Sphere
 pin = pytest.importorskip("pinocchio")
 
 FILES = urdf_files()
-#: With meshes (STL and DAE, scaled too), boxes, cylinders and balls.
+#: Robots with meshes (STL and DAE, also scaled), boxes, cylinders and balls.
 ROBOTS = [
     "double_pendulum",
     "solo12",
@@ -23,7 +23,7 @@ ROBOTS = [
     pytest.param("talos_reduced_box", marks=pytest.mark.slow),
 ]
 
-#: The same numbers of a geometry here and there.
+#: Corresponding sizes of a geometry in both libraries.
 SIZES = {
     Sphere: lambda ours, theirs: ([ours.radius], [theirs.radius]),
     Cylinder: lambda ours, theirs: ([ours.radius, ours.half_length], [theirs.radius, theirs.halfLength]),
@@ -34,7 +34,7 @@ SIZES = {
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_as_pinocchio_has_them(name):
-    """Where they are at a random configuration, also with welds fused; their sizes, scales, colours and files."""
+    """Placements at a random configuration, also with fused welds, sizes, scales, colors and files agree."""
     path = FILES[name]
     model = load(path)
     other = pin.buildModelFromUrdf(str(path))
@@ -76,7 +76,7 @@ def test_as_pinocchio_has_them(name):
 
 
 def test_meshes_are_as_assimp_reads_them():
-    """The same extent, of a file that is scaled."""
+    """A scaled file has the same extent."""
     path = FILES["solo12"]
     model = load(path)
     geometries = pin.buildGeomFromUrdf(

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import assert_close, quotient
+from support import assert_close
 
 import rbd_jax as rbd
 
@@ -26,7 +26,7 @@ SCENE = """<mujoco><option timestep="0.004"/><worldbody><geom type="plane" size=
 <actuator><position joint="j1" kp="20" kv="1"/><velocity tendon="t2" kv=".3"/><general joint="j2" dyntype="filter" dynprm=".03"/>
 <general joint="j3" dyntype="filterexact" dynprm=".03" actlimited="true" actrange="-.1 .1"/></actuator></mujoco>"""
 
-#: Constraints of all kinds, in two scenes: of bodies and coordinates, and of sites, tendons and the world.
+#: Constraints of all types, in two scenes: of bodies and coordinates, and of sites, tendons and the world.
 EQUALITIES = {
     "bodies": """<connect body1="a" body2="d" anchor=".2 .1 0" solref="0.03 .8"/>
 <weld body1="c" body2="e" anchor=".1 .2 .3" relpose=".1 0 .2 .8 .6 0 0" solimp=".5 .9 .3 .4 3" torquescale=".3"/>
@@ -39,7 +39,7 @@ CONTROLS = jnp.array([0.3, -0.2, 0.5, 0.4])
 
 
 def scene(name, integrator="Euler"):
-    """The model, MuJoCo's model with an exact solver, and its data at a random velocity."""
+    """Returns the model, MuJoCo's model with an exact solver, and its data at a random velocity."""
     text = (SCENE % EQUALITIES[name]).replace(
         'timestep="0.004"', f'timestep="0.004" integrator="{integrator}"'
     )
@@ -56,6 +56,21 @@ def start(model, there, data):
     return rbd.State(state.q, state.v, jnp.asarray(data.act))
 
 
+def test_of_a_double_pendulum():
+    text = """<mujoco><worldbody><body name="a"><joint name="j1" axis="0 1 0"/><geom type="capsule" size=".03 .1" pos="0 0 -.2"/>
+<body name="b" pos="0 0 -.4"><joint name="j2" axis="0 1 0" damping=".1"/><geom type="capsule" size=".03 .1" pos="0 0 -.2"/></body>
+</body></worldbody><equality><connect body1="b" anchor=".1 0 -.4"/>
+<joint joint1="j1" joint2="j2" polycoef=".1 .5 0 0 0"/></equality></mujoco>"""
+    model, there = rbd.load_mjcf(text), mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(there)
+    data.qvel[:] = 0.5, -0.3
+    state = rbd.State(jnp.zeros(2), jnp.asarray(data.qvel))
+    path = rbd.rollout(model, state, dt=0.002, steps=20)
+    mujoco.mj_step(there, data, 20)
+    assert_close(path.q[-1], data.qpos, 1e-9)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "integrator"), [("bodies", "Euler"), ("sites", "implicitfast")])
 def test_motions_are_mujocos(name, integrator):
     model, there, data = scene(name, integrator)
@@ -72,14 +87,19 @@ def test_motions_are_mujocos(name, integrator):
         assert_close(path.own[step], data.act, 1e-12, f"act after {step}")
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read_again():
     model, there, data = scene("sites")
     again = rbd.load_mjcf(rbd.to_mjcf(model))
     state = start(model, there, data)
-    found = [rbd.acceleration(one, state, rbd.Controls(CONTROLS)) for one in (model, again)]
+    found = [
+        jax.jit(lambda s, one=one: rbd.acceleration(one, s, rbd.Controls(CONTROLS)))(state)
+        for one in (model, again)
+    ]
     assert_close(found[1], found[0], 1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives():
     model, there, data = scene("bodies")
     state = start(model, there, data)
@@ -95,12 +115,14 @@ def test_derivatives():
         )
 
     slope = jax.jit(jax.grad(after))(jnp.zeros(3))
-    expected = [quotient(lambda x, k=k: jax.jit(after)(jnp.zeros(3).at[k].set(x))) for k in range(3)]
-    assert_close(slope, jnp.stack([jnp.asarray(x) for x in expected]), 1e-5)
+    after = jax.jit(after)
+    ends = [[after(sign * 1e-7 * np.eye(3)[k]) for sign in (1, -1)] for k in range(3)]
+    assert_close(slope, np.array([(a - b) / 2e-7 for a, b in ends]), 1e-5)
 
 
+@pytest.mark.slow
 def test_at_rest_in_place_derivatives_are_finite():
-    """Where the residual is zero, its norm has no slope."""
+    """The norm of a zero residual has no derivative."""
     coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
     pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
     model = rbd.attach(
@@ -121,8 +143,8 @@ def test_errors():
         rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), dt=0.01, steps=1)
     with pytest.raises(rbd.ModelError, match="the contact model Hard"):
         rbd.acceleration(rbd.attach(model, rbd.contact.Hard()), rbd.State(jnp.zeros(2), jnp.zeros(2)))
-    with pytest.raises(rbd.ModelError, match="pass a constraint such as"):
-        rbd.contact.SoftEquality(3)
+    with pytest.raises(rbd.ModelError, match="constrains velocities alone"):
+        rbd.contact.SoftEquality(rbd.constraints.KnifeEdge("world", "lower", (0, 0, 0)))
     text = SCENE % EQUALITIES["bodies"]
     hard = rbd.load_mjcf(text, equalities="hard")
     assert len(hard.constraints) == 3 and "softness of equality constraints" in hard.unsupported

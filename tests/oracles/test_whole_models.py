@@ -1,4 +1,4 @@
-"""Whole models of all MJCF files that the installed packages bring, against MuJoCo."""
+"""Complete models of all MJCF files in installed packages, compared with MuJoCo."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from whole_models import Refused, compared, files
 
 FILES = files()
 
-#: MuJoCo finds the point of a string inside of a surface to seven digits.
+#: MuJoCo computes the wrapping point of a tendon inside a surface to seven digits.
 TOLERANCE = {"mjx/tendon/wrap_sidesite.xml": 1e-7}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_all_files(name):
-    """Frames, inertia, tendons, actuators, sensors, accelerations in ten states under random controls, to 1e-8."""
+    """Frames, inertia, tendons, actuators, sensors and accelerations agree in ten states with random controls, to 1e-8."""
     try:
         model, worst, left_out = compared(FILES[name])
     except Refused as reason:

@@ -1,8 +1,7 @@
-"""Every URDF of example-robot-data, read here and written again: as URDF for Pinocchio, as MJCF for MuJoCo; and every MJCF.
+"""Every URDF of example-robot-data, exported as URDF for Pinocchio and as MJCF for MuJoCo, and every MJCF.
 
-What they read there has the mass matrix, the bias force and the frames of the model here. Mimic joints are taken as
-free ones: MuJoCo has none, and Pinocchio does not read all of them. An MJCF file that is written again has the actuator forces,
-tendons, sensors and accelerations that it had.
+The exported model has the same mass matrix, bias force and frames. Mimic joints become free: MuJoCo has none, and Pinocchio
+does not read all of them. An exported MJCF file has the same actuator forces, tendons, sensors and accelerations as before.
 """
 
 import warnings
@@ -19,18 +18,18 @@ from rbd_jax.interop import MujocoMap, PinocchioMap
 TOLERANCE = 1e-9
 FILES = urdf_files()
 
-#: A robot for every day.
+#: The robot of the everyday test.
 FAST = "solo12"
 
-#: Files that are not read, and why.
+#: Files that are not read, with the reason.
 REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without name or links"}
 
-#: What MJCF cannot say of some robots that moves them: MuJoCo refuses such inertias. Then frames are compared.
+#: Reported by MJCF export for some robots: MuJoCo rejects such inertias. Then only frames are compared.
 UNPHYSICAL = "physically inconsistent inertias"
 
 
 def seen(model, q, v):
-    """Frames, mass matrix and bias force of the model at states."""
+    """Returns frames, mass matrix and bias force of the model at states."""
 
     def look(q, v):
         return rbd.forward_kinematics(model, q), rbd.mass_matrix(model, q), rbd.bias_force(model, q, v)
@@ -77,7 +76,7 @@ def with_mujoco(model, q, v) -> tuple[Worst, str]:
     placed, mass, bias = seen(model, q, v)
 
     def to(q, v):
-        # Where our velocity of a free joint turns with the body, the same motion has another rate of it.
+        # Our velocity of a free joint rotates with the body, so the same motion has a different rate.
         rates = there.acceleration(q, v, np.zeros(model.nv))
         return there.configuration(q), there.velocity(q, v), rates, there.velocity_matrix(q)
 
@@ -99,7 +98,7 @@ def with_mujoco(model, q, v) -> tuple[Worst, str]:
 
 
 def written(write, model) -> tuple[str, str]:
-    """The text, and what of the model is not in it."""
+    """Returns the text and the warnings about omitted parts of the model."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         content = write(model, strict=False)
@@ -141,13 +140,13 @@ def test_all_robots(name, floating, format):
 
 MJCF = all_mjcf_files()
 
-#: What MuJoCo works out of an MJCF file. (Tendons may get more, for sums of coordinates.)
+#: Quantities that MuJoCo computes from an MJCF file. (Exported files may have more tendons, for sums of coordinates.)
 SMOOTH = (
     "qfrc_bias", "qfrc_spring", "qfrc_damper", "qfrc_fluid", "qfrc_gravcomp", "actuator_length", "actuator_velocity",
     "actuator_force", "act_dot", "qacc_smooth",
 )  # fmt: skip
 
-#: What models do not have, and their files therefore not, by what is told when they are loaded.
+#: Features that models, and thus their files, do not have, by the words of the loader's warning.
 UNREAD = (
     "armature of tendons",
     "limits of actuator forces",
@@ -160,7 +159,7 @@ UNREAD = (
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MJCF)
 def test_all_mjcf(name):
-    """It comes back with every number, and is the same for MuJoCo."""
+    """The exported file has every number, and MuJoCo computes the same."""
     mujoco = pytest.importorskip("mujoco")
     try:
         first = mujoco.MjModel.from_xml_path(str(MJCF[name]))
@@ -174,7 +173,7 @@ def test_all_mjcf(name):
     assert (again.body_names, again.joint_names) == (model.body_names, model.joint_names)
     settings = [(one.timestep, one.integrator, one.custom) for one in (model.settings, again.settings)]
     assert settings[0] == settings[1]
-    # Frames of geoms become sites, which sensors then are at.
+    # Frames of geoms become sites, to which sensors then refer.
     known = {(thing.role, thing.name) for thing in model.attached}
     made = [one for one in again.attached if (one.role, one.name) not in known]
     assert all(one.role in ("site", "shape") and ":" in one.name for one in made)
@@ -184,8 +183,8 @@ def test_all_mjcf(name):
         geometry = getattr(ours, "geometry", None)
         if ours.refers == theirs.refers and not isinstance(
             geometry, rbd.shapes.Mesh
-        ):  # its frame is at its centre
-            single = isinstance(geometry, rbd.shapes.HeightField)  # MuJoCo has heights in single precision
+        ):  # its frame is at its center
+            single = isinstance(geometry, rbd.shapes.HeightField)  # MuJoCo's heights are in single precision
             same_numbers(ours, theirs, ours.label, 1e-6 if single else 1e-11)
     for field in (
         "placements",
@@ -223,7 +222,7 @@ def same_numbers(ours, theirs, what: str, tolerance=1e-11) -> None:
 
 
 def in_motion(mujoco, model, q, v, state):
-    """What MuJoCo works out in a state, with controls and activations drawn from a generator in this state."""
+    """Returns MuJoCo's results in a state, with controls and activations from a generator in the given state."""
     random, data = np.random.default_rng(0), mujoco.MjData(model)
     random.bit_generator.state = state
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
@@ -235,7 +234,7 @@ def in_motion(mujoco, model, q, v, state):
 
 
 def readings(model, data, sensors) -> np.ndarray:
-    """Of those sensors, of which a file may have more."""
+    """Returns the readings of the given sensors; a file may have more."""
     names = [model.sensor(i).name or f"sensor_{i}" for i in range(model.nsensor)]
     rows = [names.index(sensor.name) for sensor in sensors]
     parts = [data.sensordata[model.sensor_adr[i] :][: model.sensor_dim[i]] for i in rows]

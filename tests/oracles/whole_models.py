@@ -1,4 +1,4 @@
-"""A whole model of an MJCF file against MuJoCo: all that it has in random states under random controls, without constraints."""
+"""A complete model of an MJCF file compared with MuJoCo: random states and controls, without constraints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rbd_jax.files.mjcf import actuator_names, body_names, control_place
 from rbd_jax.forces.actuators.drive import actuators_of
 
 
-#: Where the files are, of packages beside mujoco-mjx and brax.
+#: Packages with files, in addition to mujoco-mjx and brax.
 PACKAGES = (
     ("dm_control", "suite"),
     ("dm_control", "locomotion"),
@@ -25,7 +25,7 @@ PACKAGES = (
     ("gymnasium_robotics", "envs"),
 )
 
-#: What is said of a file in `model.unsupported`, and the quantities that are not compared then.
+#: Entries of `model.unsupported`, and the quantities that are then not compared.
 NOT_COMPARED = {
     "armature of tendons": ("M", "qacc", "sensors"),
     "Coriolis forces of the armature": ("qacc", "sensors"),
@@ -45,7 +45,7 @@ NOT_COMPARED = {
 
 
 def files() -> dict[str, Path]:
-    """By package and path."""
+    """Returns the files by package and path."""
     found = dict(mjcf_files())
     for place in PACKAGES:
         root = folder(*place)
@@ -54,16 +54,16 @@ def files() -> dict[str, Path]:
     return found
 
 
-#: From this condition number of the mass matrix on no accelerations are compared.
+#: Accelerations are not compared above this condition number of the mass matrix.
 SINGULAR = 1e12
 
 
 class Refused(Exception):
-    """A file that MuJoCo, or we, do not load; the message says which and why."""
+    """A file that MuJoCo or this library does not load; the message has the library and the reason."""
 
 
 def compared(path: Path) -> tuple[rbd.Model, Worst, tuple[str, ...]]:
-    """The model, the errors of all that it has, and the quantities that were left out for what is not supported."""
+    """Returns the model, the errors of all quantities, and the quantities omitted because of unsupported features."""
     try:
         mj_model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
@@ -97,7 +97,7 @@ def compared(path: Path) -> tuple[rbd.Model, Worst, tuple[str, ...]]:
 
 
 def _pairs(model: rbd.Model, mj_model):
-    """The name of each quantity, ours and MuJoCo's, in every state."""
+    """Yields the name of each quantity, our value and MuJoCo's, in every state."""
     to, data, random = (
         rbd.interop.MujocoMap(model, mj_model),
         mujoco.MjData(mj_model),
@@ -116,7 +116,7 @@ def _pairs(model: rbd.Model, mj_model):
         data.act[:] = random.uniform(0.1, 0.9, mj_model.na)
         data.time = 1.0
         mujoco.mj_forward(mj_model, data)
-        mujoco.mj_forward(mj_model, data)  # its kinetic energy is that of the call before
+        mujoco.mj_forward(mj_model, data)  # its kinetic energy is that of the previous call
         state, control = to.state(data), to.controls(data.ctrl)
         if ask is None:
             ask = compiled(lambda model, state, u: _ours(model, to, state, u), model, state, control.u)
@@ -145,7 +145,7 @@ def _pairs(model: rbd.Model, mj_model):
             active = [mj_model.actuator_actadr[i] for i in known if mj_model.actuator_actadr[i] >= 0]
             if active:
                 yield "act_dot", found["act_dot"], data.act_dot[active]
-        if np.linalg.cond(full) > SINGULAR:  # what it does then is anybody's guess
+        if np.linalg.cond(full) > SINGULAR:  # MuJoCo's result is then arbitrary
             continue
         yield "qacc", found["qacc"], data.qacc
         if model.sensors:

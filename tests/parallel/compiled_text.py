@@ -1,9 +1,9 @@
-"""What devices tell each other, read from the text of a compiled program."""
+"""Communication between devices, as read from the text of a compiled program."""
 
 import re
 
 
-#: The operations by which devices communicate; asynchronous ones end in -start.
+#: Operations by which devices communicate; asynchronous ones end in -start.
 COLLECTIVE = re.compile(
     r" (all-reduce|all-gather|all-to-all|ragged-all-to-all|reduce-scatter|collective-permute|collective-broadcast|send|recv)"
     r"(?:-start)?\("
@@ -14,7 +14,7 @@ NAME = re.compile(r"[\w.\-]+")
 
 
 def communication(text):
-    """The operations by which devices communicate: those within loops, and the others."""
+    """Returns the communication operations: those inside loops, and the others."""
     inside, calls, loops, here = {}, {}, set(), None
     for line in text.splitlines():
         head = HEAD.match(line)

@@ -1,4 +1,4 @@
-"""What `test_shard.py` asks of eight devices, in a process that has them: prints a report.
+"""Computations of `test_shard.py` on eight devices, in a process that has them: prints a report.
 
 python over_devices.py [slow]
 """
@@ -35,7 +35,7 @@ def rows(size, seed=0):
 
 
 def apart(found, expected):
-    """How far two trees are apart, at most; of numbers that must be there."""
+    """Returns the largest difference between two trees of equal structure."""
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     return max(float(np.max(np.abs(np.asarray(x) - np.asarray(y)), initial=0)) for x, y in pairs)
@@ -45,7 +45,7 @@ def spread(x):
     return [len(x.sharding.device_set), x.sharding.is_fully_replicated]
 
 
-# The same numbers as on one device, for sizes that eight divides and does not.
+# The same numbers as on one device, for sizes that are and are not multiples of eight.
 
 
 def torque(q, gain):
@@ -54,7 +54,7 @@ def torque(q, gain):
 
 gain = jnp.array(2.0)
 REPORT["sizes"], REPORT["spread"] = {}, {}
-for size in (1, 3, 16, 300):  # of 300 the 38 of a device stand side by side, as all do on one
+for size in (1, 3, 16, 300):  # with 300 samples, a device's 38 are batched as on a single device
     found = rbd.shard(torque, (0, None))(rows(size), gain)
     REPORT["sizes"][size] = apart(found, rbd.shard(torque, (0, None), mesh=ALONE)(rows(size), gain))
     REPORT["spread"][size] = spread(found["force"])
@@ -62,7 +62,7 @@ keys = jax.random.split(jax.random.key(1), 5)
 draw = lambda key: jax.random.normal(key, (2,))
 REPORT["keys"] = apart(rbd.shard(draw)(keys), jax.vmap(draw)(keys))
 
-# A rollout, and what its compiled program says.
+# A rollout, and the communication of its compiled program.
 
 
 def end(model, state):
@@ -84,7 +84,7 @@ numbers = lambda tree: [x for x in jax.tree.leaves(tree) if x.dtype == jnp.float
 
 
 def falling(model, state):
-    """Where a few steps of Euler lead."""
+    """Returns the position after a few Euler steps."""
 
     def step(state, _):
         v = state.v + 0.1 * rbd.forward_dynamics(model, state.q, state.v, jnp.zeros(1))
@@ -94,7 +94,7 @@ def falling(model, state):
 
 
 def gradient(of_each):
-    """By the numbers of a model, of a mean over a batch: how far it is from that on one device, and its communication."""
+    """Compares the gradient of a batch mean with respect to a model with that on one device; also returns its communication."""
 
     def slopes(**where):
         loss = lambda model: jnp.mean(rbd.shard(of_each, (None, 0), **where)(model, swings) ** 2)
@@ -109,7 +109,7 @@ REPORT["gradient"], REPORT["gradient talks"] = gradient(falling)
 
 
 def talking(x):
-    """A program that does communicate at every step."""
+    """A program that communicates at every step."""
     part = lambda x: lax.scan(lambda c, _: (lax.psum(c, "batch"), None), x, length=3)[0]
     split = PartitionSpec("batch")
     return jax.shard_map(part, mesh=ALL, in_specs=split, out_specs=split, check_vma=False)(x)
@@ -117,7 +117,7 @@ def talking(x):
 
 REPORT["planted"] = communication(jax.jit(talking).lower(jnp.arange(8.0)).compile().as_text())
 
-# Within other programs, and other transformations.
+# Inside other programs and other transformations.
 
 double = lambda x: 2 * x
 
@@ -140,7 +140,7 @@ def within_others(mapped):
 
 REPORT |= {"batch_map": within_others(rbd.batch_map), "shard": within_others(rbd.shard)}
 
-# On the devices of a mesh, given or set, of both kinds.
+# On the devices of a mesh, passed or set, of both types.
 
 REPORT["meshes"] = {}
 for kind in (AxisType.Auto, AxisType.Explicit):
@@ -186,7 +186,7 @@ with jax.set_mesh(ALL):
     except ValueError as error:
         REPORT["refused"] = str(error)
 
-# What maps over batches uses the devices, with nothing said, or those that it is told to.
+# Functions that map over batches use the devices, by default or as specified.
 
 alone = simulated(slice(4, 5))[0]
 REPORT["simulate_batch"] = apart(simulated(slice(5))[4], alone)
@@ -197,7 +197,7 @@ with rbd.parallel.use_devices(half):
 
 
 def identified():
-    """Identification goes on from numbers that are on all devices."""
+    """Runs identification from parameters that are on all devices."""
     t = np.arange(24) / 50
     swing = rbd.rollout(pendulum, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.02, steps=23)
     log = rbd.identify.Log(t, np.asarray(swing.q), tau=np.zeros((24, 1)))

@@ -1,4 +1,4 @@
-"""What `test_processes.py` asks of several processes that are connected, and of one alone: prints a report.
+"""Computations of `test_processes.py` in connected processes, and in a single one: prints a report.
 
 python over_processes.py PROCESS COUNT PORT [results] [identify]
 """
@@ -29,7 +29,7 @@ def end(model, state):
 
 
 def results():
-    """By name, numbers that do not depend on how many processes there are."""
+    """Returns results by name that do not depend on the number of processes."""
     model, keys = rbd.load("double_pendulum"), jax.random.split(jax.random.key(0), 8)
     states, found = rbd.State(jnp.asarray(rows(8)), jnp.asarray(rows(8, seed=1))), {}
     share, gather = rbd.parallel.share, rbd.parallel.gather
@@ -59,7 +59,7 @@ def results():
 
 
 def refused():
-    """What is said where processes differ; in all of them, so that none waits for the others."""
+    """Returns errors for differing processes, raised in all of them so that none waits for the others."""
     index, said = jax.process_index(), {}
     double = rbd.shard(lambda x: 2 * x)
     calls = {
@@ -83,7 +83,7 @@ def refused():
 
 
 def identified():
-    """What is simulated and found by the devices of all processes, every one of which has the same logs."""
+    """Returns simulation and identification results on the devices of all processes, which have the same logs."""
     with rbd.parallel.use_devices():
         model, t = rbd.load("pendulum"), np.arange(100) / 100
         states = rbd.State(jnp.asarray(rows(8)[:, :1]), jnp.asarray(rows(8, seed=1)[:, :1]))
@@ -101,7 +101,7 @@ def identified():
 if __name__ == "__main__":
     process, count, port = map(int, sys.argv[1:4])
     rbd.parallel.start(f"localhost:{port}", count, process, initialization_timeout=120)
-    rbd.parallel.start()  # does nothing any more
+    rbd.parallel.start()  # no effect the second time
     places = {"process": jax.process_index(), "devices": len(jax.devices())}
     report = {"refused": refused()}
     if "results" in sys.argv:

@@ -1,4 +1,4 @@
-"""`batch_map` means `vmap`: the same results for every public function and every kind of argument."""
+"""`batch_map` equals `vmap` for every public function and every type of argument."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SIZE = 3
 
 
 def arm():
-    """A free body with a hinge and a ball joint on it."""
+    """Returns a free body with a hinge and a ball joint on it."""
     builder = rbd.ModelBuilder(name="arm")
     inertia = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, 0.0, 0.2))
     placement = rbd.Transform.from_xyz_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
@@ -168,14 +168,14 @@ def same(found, expected, tolerance=1e-12):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-#: One of each kind: traversals down and up, structured results, dictionaries of inputs, keys.
+#: One of each type: traversals down and up, structured results, dictionaries of inputs, keys.
 EVERY_DAY = ("forward_kinematics", "forward_dynamics", "random_configuration")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [EVERY_DAY, tuple(FUNCTIONS)], ids=["every day", "all"])
 def test_batch_map_is_vmap(names):
-    """All in one compilation each way."""
+    """Each way uses one compilation for all functions."""
 
     def everything(batching):
         def run(arguments):
@@ -184,7 +184,7 @@ def test_batch_map_is_vmap(names):
         return jax.jit(run)({name: FUNCTIONS[name][1] for name in names})
 
     expected = everything(jax.vmap)
-    # In lanes of two: the last of the three samples stands beside a copy.
+    # With two lanes, a copy pads the third sample.
     for batching in (rbd.batch_map, partial(rbd.batch_map, lanes=2)):
         found = everything(batching)
         for name in names:
@@ -193,7 +193,7 @@ def test_batch_map_is_vmap(names):
 
 
 def test_every_public_function_of_a_state_is_there():
-    """The functions of a model that are not: those about models, and those without a sample."""
+    """The exceptions are functions about models, and functions without a sample."""
     others = {
         "at_time",
         "lock_joints",
@@ -231,11 +231,11 @@ def test_every_public_function_of_a_state_is_there():
         "check",
         "check_consistent",
     }
-    # This one is of batches itself.
+    # These take batches themselves.
     others |= {"simulate_batch", "sense_along"}
-    # These are of states, under vmap in the tests of contact.
+    # These take states; the contact tests run them under vmap.
     others |= {"acceleration", "contacts", "contact_forces"}
-    # These search, and have tests of their own under vmap.
+    # These are iterative, and have separate tests under vmap.
     others |= {
         "assemble",
         "project",
@@ -252,7 +252,7 @@ def test_every_public_function_of_a_state_is_there():
 
 
 def test_axes_shared_and_batched():
-    """None for what all samples share, whole trees included."""
+    """None marks arguments shared by all samples, including whole trees."""
     function = lambda model, q, given: model.gravity @ q[:3] + given["x"] * jnp.sum(given["y"])
     falling = Q[:, :3] @ np.asarray(MODEL.gravity)
     given = {"x": np.arange(3.0), "y": np.ones((3, 2))}
@@ -274,7 +274,7 @@ def test_a_batch_of_one():
 
 
 def test_gradients_go_through():
-    """Of a sum over the batch, by what is batched and by what is shared."""
+    """Gradients of a sum over the batch, with respect to batched and shared arguments."""
 
     def loss(batching):
         def value(gravity, q):
@@ -317,7 +317,7 @@ def test_arguments_by_name_are_batched():
 
 
 def test_a_policy_that_remembers():
-    """Its memory is per sample, and comes back."""
+    """The policy's memory is per sample, and is returned."""
 
     def policy(time, state, memory):
         return -state.v, memory + state.v
@@ -377,7 +377,7 @@ print(json.dumps(report))
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", ["one", "all"])
 def test_several_devices(sizes):
-    """Two CPU devices, batch sizes that they do and do not divide, values and gradients."""
+    """Two CPU devices, batch sizes that are and are not multiples of two, values and gradients."""
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "JAX_PLATFORMS": "cpu"}
     environment.pop("XLA_FLAGS", None)
     done = subprocess.run(

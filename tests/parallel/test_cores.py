@@ -1,4 +1,4 @@
-"""Cores as devices: set once for a process, told where it is too late, and results that go on as any others."""
+"""Cores as devices: set once per process, an error if set too late, and ordinary results."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Elementary functions of kernels: near the true values, and what IEEE 754 gives at their ends."""
+"""Elementary functions of kernels: accuracy, and IEEE 754 results for special values."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ import rbd_jax as rbd
 pytest.importorskip("llvmlite")
 mpmath = pytest.importorskip("mpmath")
 
-#: In units in the last place.
+#: Allowed error in units in the last place.
 ALLOWED = 1.5
 #: Each function by its name in NumPy.
 FUNCTIONS = {
@@ -27,7 +27,7 @@ NAMES = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 def drawn(name, dtype, count):
-    """Arguments from the whole range of a function, and near where it is hard."""
+    """Returns arguments from the whole range of a function, and near difficult points."""
     draw, info = np.random.default_rng(7), np.finfo(dtype)
     least, largest, most = (
         math.log2(float(info.tiny)),
@@ -67,7 +67,7 @@ def drawn(name, dtype, count):
 
 
 def errors(found, true, info):
-    """In units in the last place; of results that are normal numbers."""
+    """Returns errors in units in the last place, for results that are normal numbers."""
     size = np.abs(true)
     unit = np.ldexp(np.ones((), true.dtype), np.frexp(size)[1] - 1 - info.nmant)
     normal = (size >= info.tiny) & (size <= info.max)
@@ -81,12 +81,12 @@ def true_value(name, *numbers):
         "arctan2": mpmath.atan2,
     }
     function = of.get(name) or getattr(mpmath, name.replace("arc", "a"))
-    with mpmath.workprec(2200 if name == "log1p" else 200):  # 1 + x has to hold x
+    with mpmath.workprec(2200 if name == "log1p" else 200):  # 1 + x must represent x exactly
         return function(*(mpmath.mpf(float(x)) for x in numbers))
 
 
 def worst(name, dtype, count):
-    """The largest error: in extended precision of all arguments, then exactly of those that seem worst."""
+    """Returns the largest error: in extended precision for all arguments, then exactly for the apparently worst ones."""
     given = drawn(name, dtype, count)
     found = np.asarray(rbd.batch_map(FUNCTIONS[name], fused=True)(*given))
     wide = np.longdouble if dtype == np.float64 else np.float64
@@ -117,14 +117,14 @@ def test_near_the_true_value_of_a_million(name, dtype):
     assert worst(name, dtype, 1_000_000) < ALLOWED
 
 
-#: What XLA's threads take for zero, subnormal numbers, is not among them.
+#: Excludes subnormal numbers, which XLA's threads flush to zero.
 ENDS = [0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 800.0, math.inf, "largest", "least", "unit", "above 1", "below 1"]
 
 
 @PRECISIONS
 @NAMES
 def test_ends(name, dtype):
-    """Zeros of both signs, infinities, NaN, and where results overflow or are undefined."""
+    """Zeros of both signs, infinities, NaN, and overflowing or undefined results."""
     info = np.finfo(dtype)
     named = {
         "largest": info.max,
@@ -150,7 +150,7 @@ def test_ends(name, dtype):
 
 
 def test_one_reduction_for_both():
-    """Sine and cosine of the same number share what they have in common."""
+    """Sine and cosine of the same number share their argument reduction."""
     x = np.linspace(-40.0, 40.0, 333)
     for found, expected in zip(
         rbd.batch_map(lambda x: (jnp.sin(x), jnp.cos(x)), fused=True)(x), (np.sin(x), np.cos(x)), strict=True
@@ -159,7 +159,7 @@ def test_one_reduction_for_both():
 
 
 def test_large_angles_in_some_lanes():
-    """The slow path leaves the other lanes alone. One angle is nearer to a quarter turn than any other."""
+    """The slow path does not affect the other lanes. `nearest` is the double closest to a multiple of a quarter turn."""
     nearest = 6381956970095103.0 * 2.0**797
     x = np.array([0.1, 1e22, -0.3, -1e300, 5e9, math.inf, math.nan, 2.0, nearest, 3.0, 0.2])
     cosine = np.asarray(rbd.batch_map(jnp.cos, fused=True)(x))[8]

@@ -1,4 +1,4 @@
-"""What is told of the form that a function takes over a batch."""
+"""`explain` reports the form of a function over a batch."""
 
 import re
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif("jax.default_backend() != 'cpu'")
 
 
 def sorted_somewhere(x):
-    """What a kernel cannot do, within other functions."""
+    """Contains an operation that kernels do not support, inside other functions."""
 
     @jax.jit
     def inner(x):
@@ -32,7 +32,7 @@ TOLD = {
         sorted_somewhere,
         r"^No kernel on cpu: `sort` \(.*test_explanation\.py:\d+\) depends on the sample, .* 32 samples side by side",
     ),
-    "too little work": (lambda x: 2 * x, "^No kernel on cpu: it works out 4 numbers, too few for the 8 that it reads and "),
+    "too little work": (lambda x: 2 * x, "^No kernel on cpu: it computes 4 numbers, too few for the 8 that it reads and "),
     "large matrices": (
         lambda x: jnp.sum(np.ones((100, 100)) @ jnp.tile(x, 25)),
         "products of matrices with 100 terms, and of more than 64 a library is faster",
@@ -51,7 +51,7 @@ def test_told(function, message):
 def test_few_samples_and_others():
     pytest.importorskip("llvmlite")
     assert rbd.explain(WORK, X[:3]) == "No kernel on cpu: fewer than 8 samples. One sample after the other."
-    assert "asked for" in rbd.explain(WORK, X, fused=True)
+    assert "it was requested" in rbd.explain(WORK, X, fused=True)
     shared = rbd.explain(lambda a, x: jnp.sum(a) * jnp.sum(WORK(x)), np.ones(5000), X, in_axes=(None, 0))
     assert "all samples share 5,000 numbers" in shared
 

@@ -1,4 +1,4 @@
-"""A function of one sample as one kernel: what `vmap` gives, of a GPU, run on a processor, and of what this runs on."""
+"""Functions compiled to a single kernel equal `vmap`: GPU kernels interpreted on the CPU, and native kernels."""
 
 import functools
 import re
@@ -24,7 +24,7 @@ TABLE = np.random.default_rng(2).normal(size=(400, 4))
 
 
 def driven(x, rows):
-    """A long loop with rows of its own, rows that are known, and results row by row."""
+    """A long loop with rows per sample, constant rows, and results per iteration."""
 
     def step(carry, given):
         row, known, number = given
@@ -37,13 +37,13 @@ def driven(x, rows):
 
 
 def alike(x):
-    """A long loop whose rows are computed, but the same in each round."""
+    """A long loop whose rows are computed, but equal in each iteration."""
     rows = jnp.tile(2 * x, (300, 1)), jnp.full(300, x[1])
     return lax.scan(lambda y, row: (jnp.sin(y) + row[0], row[1] * y[0]), x, rows)
 
 
 def block_by_block(x, rows):
-    """A long loop in a long loop, with rows of each: of an argument, and known ones."""
+    """Nested long loops, with rows of each: from an argument, and constant ones."""
 
     def block(y, given):
         step = lambda y, row: (0.5 * y + row[0] * row[1], None)
@@ -53,18 +53,18 @@ def block_by_block(x, rows):
 
 
 def many(x):
-    """Results of more numbers than `fused.IN_COLUMNS`."""
+    """Results with more entries than `fused.IN_COLUMNS`."""
     return jnp.outer(jnp.tile(x, 3), jnp.sin(x)), jnp.outer(jnp.tile(x, 3), x) > 0.1
 
 
 def newton(x):
-    """Square roots: each sample goes on for as long as it has to, some not at all."""
+    """Computes square roots; the number of iterations depends on the sample and may be zero."""
     goes_on = lambda carry: (jnp.max(jnp.abs(carry[0] ** 2 - x**2)) > 1e-12) & (carry[1] < x[0] * 30)
     return lax.while_loop(goes_on, lambda carry: (0.5 * (carry[0] + x**2 / carry[0]), carry[1] + 1), (x, 0))
 
 
 def searches(x):
-    """One in another, in a long loop; what is not begun may have no end."""
+    """Nested searches in a long loop; a search that is not started may not terminate."""
 
     def outer(carry):
         y, count = carry
@@ -76,7 +76,7 @@ def searches(x):
 
 
 def at_places(x, k):
-    """Read and written where the sample says: within, and beyond the ends."""
+    """Reads and writes at indices from the sample: inside, and beyond the ends."""
     place = jnp.stack([k, k + 2, -k - 1, 9 * k])
     table = jnp.outer(x, x)
     return (
@@ -94,14 +94,14 @@ def at_places(x, k):
 
 
 def large_branches(k, x):
-    """Each worth a jump; what a branch makes of samples that do not take it is not to be seen."""
+    """Each branch is large enough for a jump; results of untaken branches must not leak."""
     powers = lambda x: sum(jnp.outer(x, x) ** number for number in range(1, 12)).sum(0)
     branches = [
         lambda x: powers(jnp.sin(x)),
         lambda x: jnp.log(x - 9) + powers(x),
         lambda x: powers(jnp.cos(x)),
     ]
-    some = lax.switch(2 * k, branches, x)  # the middle one is for none
+    some = lax.switch(2 * k, branches, x)  # no sample takes the middle branch
     return some, lax.cond(x[0] > 0, lambda x: (powers(x), 1), lambda x: (x, 2), some / 50)
 
 
@@ -143,7 +143,7 @@ def how(request):
 
 @pytest.fixture
 def few(monkeypatch):
-    """Programs that are long, since parts are short."""
+    """Lowers the limits so that short programs count as long and are split into parts."""
     pytest.importorskip("llvmlite")
     monkeypatch.setattr(machine_code, "LONG", 12)
     monkeypatch.setattr(machine_code, "PART", 5)
@@ -185,7 +185,7 @@ def moved(model, dq):
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_dynamics(operation, how):
-    """A whole block, and one with more threads than samples."""
+    """A full block, and one with more threads than samples."""
     check("double_pendulum", operation, 37, how)
 
 
@@ -198,7 +198,7 @@ def test_dynamics_of_robots(robot, operation, how):
 
 @functools.cache
 def dynamics(robot, operation, count):
-    """A function of a robot, samples, and the results of `vmap`."""
+    """Returns a function of a robot, samples, and the results of `vmap`."""
     model = rbd.load(robot)
     function = lambda *x: OPERATIONS[operation](model, *x)
     batch = samples(model, count)
@@ -226,7 +226,7 @@ def test_single_precision(how):
 
 
 def test_what_is_shared_is_read(how):
-    """A model that is an argument, and one that is traced around it."""
+    """The model is an argument, or is traced outside."""
     model = rbd.load("double_pendulum")
     q, v, tau = samples(model, 6)
     expected = by_xla(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, tau)
@@ -241,7 +241,7 @@ def test_what_is_shared_is_read(how):
 
 
 def test_a_stretch_of_simulated_batches(how):
-    """As `simulate_batch` asks for it: the model and the number of the first step are what all samples share."""
+    """As in `simulate_batch`: all samples share the model and the number of the first step."""
     model, made = rbd.load("double_pendulum"), rbd.simulate.Stretches("a test", rubs=False)
     q, v, _ = samples(model, 6)
     start = lambda q, v: made.start(model, rbd.State(q, v, jnp.zeros(0)), jnp.asarray(0.01))
@@ -252,7 +252,7 @@ def test_a_stretch_of_simulated_batches(how):
 
 
 def test_derivatives_are_those_of_the_function(how):
-    """Of what is mapped, by what is batched and by what is shared; with rules that the function has of its own."""
+    """Derivatives of the mapped function with respect to batched and shared arguments use custom rules."""
 
     @jax.custom_jvp
     def own(x):
@@ -266,7 +266,7 @@ def test_derivatives_are_those_of_the_function(how):
 
 
 def twisted(m, x):
-    """Two numbers of a sample, and three that all share."""
+    """Combines two entries of a sample with three shared ones."""
     for _ in range(4):
         x = jnp.sin(m[0] * x + x[::-1] * jnp.cos(m[1] * x)) + m[0]
     return x * m[2]
@@ -311,7 +311,7 @@ DERIVATIVES = {
     ],
 )
 def test_derivatives_are_mapped_as_well(size, derivative, monkeypatch):
-    """In any order, of what is one's own and of what is shared, over which they are summed."""
+    """Derivatives in any order, with respect to samples and to shared arguments, over which they are summed."""
     made = []
     kernel = mapped.Kernel
     monkeypatch.setattr(mapped, "Kernel", lambda *program: made.append(program) or kernel(*program))
@@ -325,7 +325,7 @@ def test_derivatives_are_mapped_as_well(size, derivative, monkeypatch):
 
 
 def test_derivatives_of_long_loops(monkeypatch):
-    """Kernels, too: the values of a loop are computed twice, which takes less time than storing what is needed."""
+    """Derivatives are kernels, too: the loop is computed twice, which is faster than storing intermediate values."""
     made = []
     kernel = mapped.Kernel
     monkeypatch.setattr(mapped, "Kernel", lambda *program: made.append(program) or kernel(*program))
@@ -338,12 +338,12 @@ def test_derivatives_of_long_loops(monkeypatch):
     loss = lambda mapped: lambda m, x: sum(jnp.sum(y**2) for y in mapped(m, x, k)[:2])
     given = np.array([1.1, 0.3, -0.7]), x
     found = jax.jit(jax.grad(loss(rbd.batch_map(one, (None, 0, 0))), (0, 1)))(*given)
-    assert len(made) == 2  # the loop, and the loop that stores; the way back is too small for a kernel
+    assert len(made) == 2  # the loop, and the loop that stores; the backward pass is too small for a kernel
     assert_same(found, jax.jit(jax.grad(loss(jax.vmap(one, (None, 0, 0))), (0, 1)))(*given), 1e-12)
 
 
 def test_sums_in_parts(few):
-    """Of the last lanes, beyond the last sample, nothing is added."""
+    """Padding lanes beyond the last sample add nothing."""
     x = np.random.default_rng(8).normal(size=(13, 2))
     loss = lambda mapped: lambda m: jnp.sum(mapped(m, x) ** 2)
     found, expected = (
@@ -355,7 +355,7 @@ def test_sums_in_parts(few):
 
 @pytest.fixture
 def grouped(monkeypatch):
-    """Kernels in short parts, each of which runs for a group of chunks."""
+    """Makes kernels with short parts, each of which runs for a group of chunks."""
     for module, name, value in ((machine_code, "LONG", 40), (machine_code, "PART", 15), (groups, "LONG", 40)):
         monkeypatch.setattr(module, name, value)
     made = []
@@ -367,7 +367,7 @@ def grouped(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [1, 9, 300])
 def test_groups_of_chunks(size, dtype, grouped):
-    """Results of all layouts, some of them known: rows, columns, truth values, and sums over the samples."""
+    """Results of all layouts, some of them constant: rows, columns, booleans, and sums over the samples."""
 
     def one(m, x):
         wide = jnp.concatenate(
@@ -391,7 +391,7 @@ def test_groups_of_chunks(size, dtype, grouped):
 
 
 def test_groups_are_small_enough_for_the_caches():
-    """Short programs, and those that store much per chunk, run for one chunk after the other."""
+    """Short programs, and those that store much per chunk, process one chunk at a time."""
     at_once = groups.chunks_at_once
     assert at_once(groups.LONG, 1_000) == 1
     assert at_once(groups.LONG + 1, 1_000) == groups.CHUNKS
@@ -412,11 +412,11 @@ def test_what_cannot_be_fused_is_told():
         (jnp.sort, "`sort`.* in a way that depends on the sample.*leave fused out"),
         (
             lambda x: jnp.tile(x, 3000).at[jnp.arange(90) + x[0].astype(int)].get(mode="clip"),
-            "`gather`.* at places that depend on the sample, of which there are too many",
+            "`gather`.* at indices that depend on the sample, with too many candidates",
         ),
         (
             lambda x: lax.scan(lambda y, row: (y + row, None), x[0], jnp.tile(x, 200))[0],
-            "a loop of 800 rounds",
+            "a loop of 800 iterations",
         ),
     ):
         with pytest.raises(ValueError, match=f"batch_map: function .*({name})"):
@@ -424,7 +424,7 @@ def test_what_cannot_be_fused_is_told():
 
 
 def test_selections_in_searches_are_few():
-    """Without being asked: among many entries to select from in each iteration, a kernel is slower."""
+    """By default: with many entries to select from in each iteration, a kernel is slower."""
 
     def function(count, x):
         rows = jnp.sin(jnp.outer(jnp.arange(1.0, count + 1), x))
@@ -440,7 +440,7 @@ def test_selections_in_searches_are_few():
 
 
 def test_too_many_scalars(monkeypatch):
-    """Without being asked there is no kernel, and no warning; otherwise the message names the operation."""
+    """By default there is no kernel and no warning; with `fused=True` the message names the operation."""
     monkeypatch.setattr(fusing, "MOST_SCALARS", 50)
     function = lambda x: jnp.sin(jnp.outer(x, x)).sum() + x @ jnp.cos(jnp.outer(x, x)) @ x
     x = np.random.default_rng(0).normal(size=(9, 4))
@@ -451,14 +451,14 @@ def test_too_many_scalars(monkeypatch):
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
-    """Where there can be one: what computes, and is not too long. Compiled for a processor, and for a GPU."""
+    """By default, functions with enough arithmetic that are not too long, for CPU and GPU."""
     if platform == "cpu":
         pytest.importorskip("llvmlite")
     monkeypatch.setattr(choice, "is_available", lambda: True)
     model = rbd.load("double_pendulum")
 
     class Made(BaseException):
-        """What would go on to a compiler that needs the device."""
+        """Raised instead of calling a compiler that needs the device."""
 
     def made(*program, kernel=mapped.Kernel):
         kernel(*program)
@@ -480,13 +480,13 @@ def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
     assert not is_kernel(lambda x: 2 * x, X)
     key = jax.random.key(0)
     assert is_kernel(lambda x: jnp.sum(jnp.tile(jnp.sin(x), 9)), X)
-    for function in (  # what a device may not compile, which would be too late
+    for function in (  # a device may not compile these, which would be detected too late
         lambda x: jnp.sum(jnp.abs(jnp.tile(jnp.sin(x), 9).astype(complex))),
         lambda x: jnp.sum(jnp.tile(jnp.sin(x), 9).astype(jnp.float16)),
         lambda x: jnp.sum(jnp.tile(jnp.sin(x), 9)) + jax.random.normal(key, (2,)),
     ):
         assert not is_kernel(function, X)
-    if platform == "cpu":  # what says something, which goes through the process that lowers it
+    if platform == "cpu":  # a callback belongs to the process that lowers it
         assert not is_kernel(
             lambda x: jax.debug.callback(lambda: None) or jnp.sum(jnp.tile(jnp.sin(x), 9)), X
         )
@@ -498,7 +498,7 @@ def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
 
 
 def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
-    """A derivative takes nothing apart but itself, and what is exported runs anywhere."""
+    """A derivative compiles only its own kernel, and exported functions run on any platform."""
     pytest.importorskip("llvmlite")
     made = []
     kernel = mapped.Kernel
@@ -510,7 +510,7 @@ def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
     jax.jit(in_batches).trace(x)
     assert not made
     jax.jit(jax.grad(lambda x: jnp.sum(in_batches(x))))(x)
-    assert len(made) == 1  # what pulls cotangents back; of the function only its derivative is wanted
+    assert len(made) == 1  # the backward pass; only the derivative of the function is needed
     made.clear()
     found = jax.jit(jax.grad(lambda x: jnp.sum(in_batches(x) ** 2)))(x)
     assert len(made) == 2
@@ -522,7 +522,7 @@ def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
 
 
 def test_what_does_something_besides_is_told(how):
-    with pytest.raises(ValueError, match="batch_map: function does something besides.*leave fused out"):
+    with pytest.raises(ValueError, match="batch_map: function has side effects.*leave fused out"):
         rbd.batch_map(lambda x: (jax.debug.callback(lambda: None), jnp.sin(x))[1], fused=how)(X)
 
 
@@ -550,7 +550,7 @@ def test_over_several_devices(how):
 
 
 def everything(x, y):
-    for _ in range(3):  # much at once
+    for _ in range(3):  # many live values
         powers = [x * y + number for number in range(4)]
         x = x + 1e-3 * sum(a * b for a, b in zip(powers, reversed(powers)))
     y = y + 1e-3 * (jnp.floor(4 * x) + jnp.ceil(4 * y) + jnp.round(4 * x + 0.5))
@@ -568,8 +568,8 @@ def in_a_loop(x, y):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("function", [everything, in_a_loop])
 def test_registers_of_threads(function, dtype, few, monkeypatch):
-    """Not a number among them; with registers for all, and with few, so that most numbers wait in memory."""
-    if few:  # room for four numbers
+    """With NaN among the values, with registers for all values, and with few, so that most are spilled."""
+    if few:  # space for four values
         monkeypatch.setattr(registers, "REGISTERS", np.dtype(dtype).itemsize)
     planned = []
     monkeypatch.setattr(threads, "plan", lambda *given: planned.append(registers.plan(*given)) or planned[-1])
@@ -587,7 +587,7 @@ FUNCTIONS_OF_NUMBERS = [
 
 
 def kernel_for_a_gpu(function, *batch):
-    """What NVIDIA's assembler reads, and how many arrays its operation has; None if there is no kernel."""
+    """Returns the PTX code and the number of arrays of its operation; None if there is no kernel."""
     mapped = jax.jit(rbd.batch_map(function, fused=True)).trace(*batch)
     program = mapped.lower(lowering_platforms=("cuda",)).as_text()
     kernels = re.findall(r'kernel_data = "((?:[^"\\]|\\.)*)"', program)
@@ -600,7 +600,7 @@ def kernel_for_a_gpu(function, *batch):
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "rows of rows"])
 def test_kernels_for_a_device_that_is_not_here(name):
-    """Compiled as far as this machine can, with an argument for each array."""
+    """Compiled as far as this machine allows, with one parameter per array."""
     pytest.importorskip("llvmlite")
     function, batch = FUNCTIONS[name]
     found = kernel_for_a_gpu(function, *batch)
@@ -614,7 +614,7 @@ def test_kernels_for_a_device_that_is_not_here(name):
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_operations_of_gpus(dtype):
-    """Each becomes instructions: nothing is left that would have to be called."""
+    """Each operation compiles to instructions, without calls of external functions."""
     pytest.importorskip("llvmlite")
     all_of_them = lambda x: [function(x) for function in FUNCTIONS_OF_NUMBERS]
     found = kernel_for_a_gpu(all_of_them, np.ones(40, dtype))
@@ -624,7 +624,7 @@ def test_operations_of_gpus(dtype):
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_operations_of_processors(dtype):
-    """Not a number and infinite numbers among them; whole numbers of each kind, and numbers of one type as another."""
+    """With NaN and infinities, integers of each type, and bit casts."""
     pytest.importorskip("llvmlite")
     x, y = (np.random.default_rng(seed).normal(size=67).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
@@ -670,7 +670,7 @@ def test_parts_of_long_programs(name, few):
 
 
 def test_parts_hand_on_numbers_of_any_width(few):
-    """In single precision lanes are twice as many, and vectors of wide numbers twice as long as a register."""
+    """In single precision there are twice as many lanes, and vectors of wide numbers are twice the register size."""
 
     def narrow(x, k):
         wide = [(k + i).astype(np.int64) * 3 for i in range(12)]
@@ -693,7 +693,7 @@ def test_dynamics_in_parts(operation, few, monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 16, 17])
 def test_chunks_of_any_length(count):
-    """Lanes beyond the last sample do no harm, in rows and in columns."""
+    """Padding lanes beyond the last sample have no effect, in rows and in columns."""
     pytest.importorskip("llvmlite")
     x = np.random.default_rng(7).normal(size=(count, 4))
     assert_same(rbd.batch_map(many, fused=True)(x), by_xla(many)(x))

@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def compile_again(monkeypatch):
-    """Compiles a kernel; the returned function compiles its text again under another name, and reports which text LLVM read."""
+    """Compiles a kernel; returns a function that recompiles it under another name and reports the text that LLVM read."""
     import llvmlite.binding as llvm
 
     texts, read = [], []
@@ -57,7 +57,7 @@ def test_another_process_loads_what_was_compiled(folder, compile_again):
     again = compile_again(1.234)
     (file,) = folder.glob("rbd_jax-kernel-*")
     assert not again("loaded from the cache")
-    # A file that is damaged is not loaded, but replaced.
+    # A damaged file is not loaded, but replaced.
     whole = file.read_bytes()
     file.write_bytes(whole[:-100] + bytes(100))
     assert again("damaged")

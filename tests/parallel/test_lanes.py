@@ -1,4 +1,4 @@
-"""Samples as lanes: what `vmap` gives, for every kind of operation, loop and branch, and its derivatives."""
+"""Batches in lanes equal `vmap`, for every type of operation, loop and branch, and for derivatives."""
 
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ TABLE = np.array([2, 0, 1, 1])
 
 
 def newton(x):
-    """Square roots: samples end at different steps."""
+    """Computes square roots; the number of steps differs between samples."""
     go_on = lambda state: jnp.any(jnp.abs(state[0] ** 2 - x**2 - 1) > 1e-9) & (state[1] < 30)
     return lax.while_loop(
         go_on, lambda s: (s[0] - (s[0] ** 2 - x**2 - 1) / (2 * s[0]), s[1] + 1), (x**2 + 1, 0)
@@ -33,7 +33,7 @@ def newton(x):
 
 
 def summed(x, rows):
-    """A scan that begins with what is the same for all, and counts."""
+    """A scan that starts with values common to all samples, and counts."""
 
     def step(carry, row):
         total, count = carry
@@ -80,7 +80,7 @@ FUNCTIONS = {
 
 @pytest.mark.slow
 def test_every_operation_is_vmaps():
-    """In one compilation for each number of lanes: fewer than the samples, so that some are filled up, and as many."""
+    """One compilation for each number of lanes: fewer than the samples, with padding, and as many."""
     arguments = {name: given for name, (_, given) in FUNCTIONS.items()}
 
     def everything(batching):
@@ -118,7 +118,7 @@ def test_what_has_no_rule_is_left_to_jax(name, left):
 
 @pytest.mark.slow
 def test_the_recursions_have_rules_for_all_they_do():
-    """Nothing of the dynamics is left to JAX, which would put the samples first for it."""
+    """No operation of the dynamics falls back to JAX, which would put the batch axis first."""
     model = rbd.load("quadruped")
     q, v = np.zeros((4, model.nq)), np.ones((4, model.nv))
     for function in (
@@ -138,7 +138,7 @@ def test_the_recursions_have_rules_for_all_they_do():
 
 
 def test_rollouts_have_rules():
-    """Of a model that is seen to have no dry friction, which a step would search for; and are what `vmap` makes of them."""
+    """This requires a model without dry friction, because friction needs a search in each step; results equal `vmap`."""
     model = rbd.load("double_pendulum")
     q, v = np.linspace(-1, 1, 8).reshape(4, 2), np.linspace(1, -1, 8).reshape(4, 2)
 
@@ -156,8 +156,8 @@ def test_rollouts_have_rules():
 
 @pytest.mark.parametrize("friction", [0.0, 0.1])
 def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch):
-    """The model is an argument of what is compiled, and that it has no dry friction is known all the same."""
-    monkeypatch.setattr(fastest, "ENOUGH", 4)  # and no kernel, of so few
+    """The model is an argument of the compiled function, but the absence of dry friction is static."""
+    monkeypatch.setattr(fastest, "ENOUGH", 4)  # too few samples for a kernel
     used = []
     side_by_side = lanes.side_by_side
     monkeypatch.setattr(
@@ -170,7 +170,7 @@ def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch
     line = np.linspace(-1, 1, 5)[:, None]
     states = rbd.State(jax.device_put(line), jax.device_put(-line))
     path = rbd.simulate_batch(model, states, dt=0.01, steps=6, frames=2)
-    assert used == [5] * (2 if friction else 3)  # the start and the judgement, and the steps
+    assert used == [5] * (2 if friction else 3)  # the initial data, the evaluation, and the segments
     each = jax.vmap(lambda q, v: rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=6, save_every=3))
     expected = jax.jit(each)(states.q, states.v)
     assert_same((path.q, path.v), (expected.q, expected.v), 1e-12)
@@ -178,7 +178,7 @@ def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch
 
 @pytest.mark.slow
 def test_derivatives_of_what_is_mapped():
-    """By samples and by what is around the function, forward, in reverse, and twice; and for a batch of batches."""
+    """With respect to samples and closure, in forward and reverse mode, and twice; and for a batch of batches."""
     gravity = jax.device_put(np.array([0.0, 0.0, -9.81]))
     model = rbd.load("double_pendulum")
     q = jax.device_put(np.random.default_rng(3).normal(size=(3, 2)))
@@ -201,7 +201,7 @@ def test_derivatives_of_what_is_mapped():
 
 @pytest.mark.slow
 def test_gradients_in_lanes_are_finite_where_they_are_singular():
-    """Rules of derivatives are in the program of a gradient that is mapped."""
+    """The program of a mapped gradient contains the custom derivative rules."""
     model = rbd.load("quadruped")
     q = np.tile(rbd.neutral(model), (3, 1))
     one = jax.grad(
@@ -242,11 +242,11 @@ def test_refused(count):
         rbd.batch_map(jnp.sin, lanes=count)
 
 
-# The choice.
+# The automatic choice.
 
 
 def test_without_kernels_large_batches_of_what_has_rules(monkeypatch):
-    """Not what takes steps that depend on the sample, what JAX has to batch, keys, or what says something."""
+    """Excluded: iterations that depend on the sample, operations that JAX must batch, keys, and callbacks."""
     asked = []
     side_by_side = lambda jaxpr, count, consts, samples: asked.append(count) or [samples[0]]
     monkeypatch.setattr(lanes, "side_by_side", side_by_side)

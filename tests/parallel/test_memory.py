@@ -1,4 +1,4 @@
-"""The memory of large results is used again: it is not asked of the system for each call."""
+"""The memory of large results is reused instead of requested from the system for each call."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-#: A function of 60 MB of results, called again and again; prints the page faults of the call that has fewest.
+#: Calls a function with 60 MB of results repeatedly; prints the smallest number of page faults of a call.
 CALLS = """
 import resource
 import os
@@ -54,7 +54,7 @@ def faults(**settings):
 @pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
 @pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_pages_are_used_again(cores):
-    """A call touches 14,000 of them. Most often none is new, whichever of the compiler's threads makes the results."""
+    """A call touches 14,000 pages. Usually none is new, for any of the compiler's threads."""
     assert faults(CORES=str(cores), KEEP="") < 7_000
 
 
@@ -71,5 +71,5 @@ def test_pages_are_used_again(cores):
     ids=lambda settings: next(iter(settings)),
 )
 def test_what_the_user_has_set_stays(settings):
-    """And what nobody has asked for is not done."""
+    """Without `keep_memory` the allocator is not changed either."""
     assert faults(**settings) > 10_000

@@ -1,4 +1,4 @@
-"""Several processes on this machine: what they compute together, and what is said when they do not find each other."""
+"""Several processes on this machine: joint computations, and errors if they cannot connect."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).parent / "over_processes.py"
 
 
 def environment(devices=1):
-    """That of a process with so many CPU devices, and no launcher around it."""
+    """Returns the environment of a process with this number of CPU devices, and no launcher."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "OMPI"))}
     return kept | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
@@ -34,7 +34,7 @@ def free_port():
 
 
 def together(commands, environments, seconds=570):
-    """What processes that run at the same time print last, each."""
+    """Runs processes simultaneously and returns the last line that each prints."""
     running = [
         subprocess.Popen(command, env=around, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for command, around in zip(commands, environments)
@@ -66,7 +66,7 @@ def test_processes_see_each_other(two):
 
 @pytest.mark.slow
 def test_two_processes_find_what_one_does():
-    """Rollouts and random numbers to the last bit; gradients are sums in another order."""
+    """Rollouts and random numbers are identical to the last bit; gradients are sums in another order."""
     alone, two = over_processes.results(), connected(2, 1, "results")
     for one in two:
         assert one["results"].keys() == alone.keys()
@@ -99,7 +99,7 @@ def test_what_differs_among_processes_is_refused(two):
 
 @pytest.mark.slow
 def test_identification_by_two_processes():
-    """Of two devices each, which have the same logs."""
+    """Each has two devices and the same logs."""
     alone = over_processes.identified()
     for one in connected(2, 2, "identify"):
         assert one["devices"] == 4
@@ -108,7 +108,7 @@ def test_identification_by_two_processes():
         np.testing.assert_allclose(one["linear"], alone["linear"], rtol=1e-12)
 
 
-# How they start.
+# Startup of processes.
 
 STARTING = """
 import json, os, socket, sys, warnings
@@ -149,7 +149,7 @@ print(json.dumps(said))
 
 @pytest.mark.slow
 def test_what_is_said_at_the_start():
-    """Before JAX ends the process, which it does if it cannot connect."""
+    """The message comes before JAX ends a process that cannot connect."""
     nowhere = f"localhost:{free_port()}"
     (line,) = together([[sys.executable, "-c", STARTING, nowhere]], [environment()])
     said = json.loads(line)

@@ -1,4 +1,4 @@
-"""The programs of docs/how_to/scaling.md, run as it says: alone, by hand, and by launchers that are stood in for."""
+"""The programs of docs/how_to/scaling.md run as documented: alone, by hand, and by simulated launchers."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from test_processes import environment, free_port
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how_to" / "scaling.md").read_text(encoding="utf-8")
 
-#: As many processes as tasks, with the variables that Slurm sets for each.
+#: Starts one process per task, with the variables that Slurm sets for each.
 SRUN = """#!{python}
 import os, subprocess, sys
 known = {{"SLURM_JOB_ID": "{job}", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}}
@@ -27,7 +27,7 @@ sys.exit(max(task.wait() for task in tasks))
 
 
 def block(language, having):
-    """The one block of code on the page that has something in it."""
+    """Returns the only code block of the page that matches a pattern."""
     (found,) = (
         text for text in re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL) if re.search(having, text)
     )
@@ -36,7 +36,7 @@ def block(language, having):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where swing.py is, and `python` and `srun` are what they are for this test."""
+    """A folder with swing.py, and with substitutes for `python` and `srun`."""
     (tmp_path / "swing.py").write_text(block("python", "# swing.py"))
     programs = {
         "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n',
@@ -73,7 +73,7 @@ def manifest():
     return {one["kind"]: one for one in yaml.safe_load_all(block("yaml", "kind: Job"))}
 
 
-#: The cluster that the manifest makes, as the package `kubernetes` would tell of it, seen from the pod of index 1.
+#: The cluster of the manifest as the package `kubernetes` reports it, seen from the pod of index 1.
 CLUSTER = """
 import json, os, socket, sys, types
 from types import SimpleNamespace as Of
@@ -109,7 +109,7 @@ except ConnectionError as error:
 
 @pytest.mark.slow
 def test_jax_finds_the_processes_of_the_manifest():
-    """In what the manifest asks for there is all that JAX asks the cluster."""
+    """The manifest sets everything that JAX reads from the cluster."""
     command = [sys.executable, "-c", CLUSTER, json.dumps(manifest()["Job"]), "1234"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -117,7 +117,7 @@ def test_jax_finds_the_processes_of_the_manifest():
 
 
 def test_the_manifest_fits_together():
-    """Names that refer to each other, as many completions as processes, and the rights that JAX needs."""
+    """Names refer to each other, there are as many completions as processes, and JAX has the required permissions."""
     found = manifest()
     service, job, role, binding = (found[kind] for kind in ("Service", "Job", "Role", "RoleBinding"))
     pod, account = job["spec"]["template"]["spec"], found["ServiceAccount"]["metadata"]["name"]

@@ -1,6 +1,6 @@
-"""Batches over the devices of a process: the same numbers, and no talk among devices but one sum of gradients at the end.
+"""Batches over the devices of a process: same numbers, and one sum of gradients as the only communication.
 
-What takes eight devices runs in `over_devices.py`; over several processes see `test_processes.py`.
+Tests with eight devices run in `over_devices.py`; for several processes see `test_processes.py`.
 """
 
 import json
@@ -23,7 +23,7 @@ PROGRAM = Path(__file__).parent / "over_devices.py"
 
 
 def environment(devices):
-    """That of a process with so many CPU devices."""
+    """Returns the environment of a process with this number of CPU devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     path = os.pathsep.join([str(Path(__file__).parents[2]), str(PROGRAM.parent)])
     return os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
@@ -45,7 +45,7 @@ def report():
 
 
 def test_the_numbers_are_those_of_one_device(report):
-    """To the last bit, also where copies fill up the batch."""
+    """Results are identical to the last bit, also if copies pad the batch."""
     assert report["sizes"] == {"1": 0, "3": 0, "16": 0, "300": 0}
     assert report["rollout"] == 0
     assert report["keys"] < 1e-15
@@ -53,24 +53,24 @@ def test_the_numbers_are_those_of_one_device(report):
 
 
 def test_results_stay_on_their_devices(report):
-    """Or are whole on each of them, if the devices do not divide the batch. One sample takes one device."""
+    """Results are replicated if the devices do not divide the batch evenly. One sample uses one device."""
     assert report["spread"] == {"1": [1, True], "3": [8, True], "16": [8, False], "300": [8, True]}
     assert report["global"] == [[8, False], 0]
 
 
 def test_a_rollout_does_not_communicate(report):
     assert report["rollout talks"] == [[], []]
-    within, after = report["uneven talks"]  # the result becomes whole
+    within, after = report["uneven talks"]  # the result is replicated
     assert within == [] and after
 
 
 def test_gradients_are_summed_once(report):
-    """By all numbers of the model, after the steps."""
+    """The gradient with respect to all model parameters is summed after the steps."""
     assert report["gradient talks"] == [[], ["all-reduce"]]
 
 
 def test_what_communicates_is_found(report):
-    """That the two tests before can fail."""
+    """This shows that the two tests above can fail."""
     assert report["planted"] == [["all-reduce"], []]
 
 
@@ -80,7 +80,7 @@ def test_within_other_programs(report, name):
 
 
 def test_on_the_devices_of_a_mesh(report):
-    """Given or set, with axes that the compiler or the program lays out, and sizes that do and do not go evenly."""
+    """The mesh is passed or set, with axes of both types, and sizes that do and do not divide evenly."""
     assert len(report["meshes"]) == 4 and max(report["meshes"].values()) == 0
 
 
@@ -93,7 +93,7 @@ def test_simulations_use_all_devices(report):
 
 
 def test_arrays_from_around_that_are_on_all_devices(report):
-    """Within `jax.set_mesh` JAX cannot make arrays like them on one device; it is said how it can."""
+    """Inside `jax.set_mesh` JAX cannot copy such arrays to one device; the error has a remedy."""
     assert report["from around"] == [0, 0, 0, 0]
     assert report["refused"].startswith("shard: function uses arrays from its closure that are laid out")
 
@@ -114,7 +114,7 @@ def test_gradients_of_rollouts_are_summed_once(slow_report):
     assert off < 1e-12 and talks == [[], ["all-reduce"]]
 
 
-# On the one device that is here.
+# On a single device.
 
 
 def test_shard_is_vmap():
@@ -152,7 +152,7 @@ def test_a_mesh_is_a_mesh(unchecked):
 
 
 class Gain(eqx.Module):
-    """A function with numbers of its own."""
+    """A callable module with an array."""
 
     gain: jax.Array
 
@@ -161,7 +161,7 @@ class Gain(eqx.Module):
 
 
 def test_it_compiles_once():
-    """Called again with other numbers it is not traced again; what is no number is part of the program."""
+    """Calls with other arrays do not retrace; other arguments are part of the program."""
     traced = []
 
     def function(times, x, y):

@@ -1,4 +1,4 @@
-"""Functions of one model: they are the same functions, and cost what the book counts (tables 10.1, 10.2)."""
+"""Functions specialized for a model: same results, and the operation counts of the book (tables 10.1, 10.2)."""
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from rbd_jax.parallel.specialization import IN_BODY_COORDINATES
 
 
 def chain(n, seed=0):
-    """The book's GU(n): n hinges in a row, general inertias and geometry."""
+    """Returns the book's GU(n): n hinges in a row, general inertias and geometry."""
     random = np.random.default_rng(seed)
     builder = rbd.ModelBuilder(name=f"GU({n})")
     for i in range(n):
@@ -27,7 +27,7 @@ def chain(n, seed=0):
 
 
 def tree():
-    """Branches, welds, a slide, a helix, a ball, a mimic joint and a joint with two degrees of freedom."""
+    """Returns a tree with branches, welds, a slide, a helix, a ball, a mimic joint and a joint with two degrees of freedom."""
     random = np.random.default_rng(3)
     builder = rbd.ModelBuilder(name="tree")
 
@@ -74,7 +74,7 @@ FUNCTIONS = {
 ARM = rbd.load("arm7")
 
 
-# It is the same function.
+# The same function.
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def same_function(name, model):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics"])
 def test_body_coordinates_of_every_kind_of_joint(name):
-    """The algorithms that it starts from are those of the common frame, on a tree of everything, with the model traced too."""
+    """The underlying algorithms equal those in the common frame, on a tree of all joint types, also with a traced model."""
     model, function = tree(), getattr(rbd, name)
     given = FUNCTIONS[name](*samples(model))
     cheaper = IN_BODY_COORDINATES[function]
@@ -109,7 +109,7 @@ def test_body_coordinates_of_every_kind_of_joint(name):
 
 @pytest.mark.slow
 def test_joints_that_move_by_themselves():
-    """Their velocity is there in inverse dynamics, and not in what is asked at rest."""
+    """Their velocity enters inverse dynamics, but not functions evaluated at rest."""
     builder = rbd.ModelBuilder()
     spinning = joints.ConstantVelocity(joints.Revolute((0, 1, 0)), np.array([2.0]), time=0.3)
     parent = "world"
@@ -139,7 +139,7 @@ def test_joints_that_move_by_themselves():
     ],
 )
 def test_special_geometries(kinds):
-    """Axes that are parallel, opposed, meet or coincide have no common perpendicular of their own."""
+    """Parallel, opposed, intersecting or coincident axes have no unique common perpendicular."""
     random = np.random.default_rng(0)
     axes = [(0, 0, 1), (0, 0, -1), (0, 0, 1), (1, 0, 0), (0, 1, 0), (-1, 0, 0), (0, 0, 1), (0, 0, 1)]
     places = [(0, 0, 0), (1, 0, 0), (0, 0, 0.5), (0, 0, 1), (0, 0, 0), (0.3, 0, 0), (0, 0.2, 0), (0, 0, 0.7)]
@@ -187,7 +187,7 @@ def test_a_derivative_can_be_specialized():
 
 @pytest.mark.slow
 def test_kept_numbers():
-    """What is kept comes first, and derivatives by it are those by the model's."""
+    """Kept parameters are the first argument, and derivatives with respect to them match those of the model."""
     q, v, a = sample(ARM)
     masses = np.asarray(ARM.inertias.mass)
     fast = rbd.specialize(rbd.inverse_dynamics, ARM, keep=lambda model: model.inertias.mass)
@@ -232,7 +232,7 @@ def test_what_does_not_move():
 
 
 def test_what_stays_as_it_is():
-    """Loops whose length depends on an input, sorting and factorizations are left alone, and are right."""
+    """Loops with input-dependent length, sorting and factorizations are not transformed, and are correct."""
 
     def function(fixed, x, n):
         looped = jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * fixed), (0.0, x[0]))[1]
@@ -252,7 +252,7 @@ def test_what_stays_as_it_is():
         assert_close(found, one, 1e-12)
 
 
-# What it costs.
+# Operation counts.
 
 
 def counted(function, *args):
@@ -268,7 +268,7 @@ MASS_MATRIX = lambda n: (10 * n**2 + 22 * n - 32, 6 * n**2 + 37 * n - 43)
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [4, 7])
 def test_table_10_1(n):
-    """The general chain costs less than the best published figures, and not less than a fifth below: nothing is skipped."""
+    """The general chain costs less than the best published figures, but at most a fifth less: no operation is skipped."""
     model = chain(n)
     q, v, a = sample(model)
     for function, given, book in (
@@ -286,7 +286,7 @@ FACTOR_AND_SOLVE = lambda n: (n**3 / 6 + 3 * n**2 / 2 - 2 * n / 3, n**3 / 6 + n*
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 6])
 def test_table_10_1_factor_and_solve(n):
-    """F&S, but for n multiplications: with the reciprocals of the pivots there are n divisions and not n (n + 1) / 2."""
+    """F&S except n multiplications: with reciprocals of the pivots there are n divisions instead of n (n + 1) / 2."""
     model, random = chain(n), np.random.default_rng(0)
     matrix, rhs = random.normal(size=(n, n)) + 5 * np.eye(n), np.ones(n)
     solve = jax.jit(lambda matrix, rhs: body_coordinates.solve_by_factors(model, matrix + matrix.T, rhs))
@@ -300,7 +300,7 @@ def test_table_10_1_factor_and_solve(n):
 
 @pytest.mark.slow
 def test_forward_dynamics_costs_less_than_its_parts():
-    """For seven joints by the mass matrix, as the book finds for n up to 8: its three parts cost less than articulated bodies."""
+    """For seven joints it uses the mass matrix: its three parts cost less than articulated bodies, as in the book for n ≤ 8."""
     parts = lambda n: [INVERSE_DYNAMICS(n), MASS_MATRIX(n), FACTOR_AND_SOLVE(n)]
     articulated = lambda n: 224 * n - 259 + 205 * n - 248
     by_matrix = lambda n: sum(map(sum, parts(n)))
@@ -314,7 +314,7 @@ def test_forward_dynamics_costs_less_than_its_parts():
 
 @pytest.mark.slow
 def test_branches():
-    """Eqs. 10.4 to 10.12: of two children one has Denavit and Hartenberg's frames. A binary tree of seven general hinges."""
+    """Eqs. 10.4 to 10.12: one of two children has Denavit and Hartenberg's frames. A binary tree of seven general hinges."""
     random = np.random.default_rng(0)
     builder = rbd.ModelBuilder()
     for i in range(7):
@@ -324,7 +324,7 @@ def test_branches():
         builder.add_body(f"link {i}", parent, joints.Revolute(random.normal(size=3)), placement, inertia)
     model = builder.build()
     q, _, _ = sample(model)
-    # Three bodies each with either kind of transform, carrying 3, 1 and 1 bodies.
+    # Three bodies with each type of transform, carrying 3, 1 and 1 bodies.
     book = 3 * 32 + 3 * 47 + 5 * 20 + 5 * 24, 3 * 43 + 3 * 58 + 5 * 12 + 5 * 18
     found = counted(rbd.specialize(rbd.mass_matrix, model), q)
     print(found, book)
@@ -334,7 +334,7 @@ def test_branches():
 
 @pytest.mark.slow
 def test_costs_of_the_arm():
-    """Axes that are parallel or at right angles: far below the general chain's 543 multiplications."""
+    """With parallel or perpendicular axes, the count is far below the general chain's 543 multiplications."""
     q, v, a = sample(ARM)
     found = counted(rbd.specialize(rbd.inverse_dynamics, ARM), q, v, a)
     print(found)
@@ -344,7 +344,7 @@ def test_costs_of_the_arm():
 
 @pytest.mark.slow
 def test_table_10_2():
-    """Its parts between frames of Denavit and Hartenberg: a vector 20 m + 12 a, an inertia 32 m + 33 a (before eq. 10.3)."""
+    """Transforms between Denavit-Hartenberg frames: a vector 20 m + 12 a, an inertia 32 m + 33 a (before eq. 10.3)."""
     c, s = np.cos(0.4), np.sin(0.4)
     reach, mass = np.array([0.3, 0.0, 0.7]), jnp.asarray(2.0)
 

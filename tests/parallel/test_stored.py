@@ -1,4 +1,4 @@
-"""Batches that are simulated stretch by stretch: as rollouts are, gone on with after a kill, and kept on disk."""
+"""Batches simulated in segments: same as rollouts, resumed after a kill, and stored on disk."""
 
 import dataclasses
 import os
@@ -33,7 +33,7 @@ def stopping(at):
 
 
 def motor():
-    """A motor whose effort follows what it is told, and is remembered."""
+    """Returns a pendulum with a motor whose filtered effort is an internal state."""
     dynamics = rbd.actuators.Filter(0.05)
     driven = rbd.load("pendulum")
     return rbd.attach(
@@ -46,7 +46,7 @@ def reduced():
 
 
 def loop():
-    """Four bars, one of them the ground."""
+    """Returns a four-bar linkage, one bar being the ground."""
     rod, hinge = rbd.Inertia.from_mass_com(1.0, (0.5, 0, 0), 0.1 * np.eye(3)), rbd.joints.Revolute()
     tip = rbd.Transform.from_position(jnp.array([1.0, 0, 0]))
     builder = rbd.ModelBuilder(gravity=(0, -9.81, 0), name="four-bar")
@@ -64,7 +64,7 @@ SCHEMES = {
     "remembers steps": rbd.BDF2(),
     "chooses steps": rbd.RKMK45(),
 }
-#: The product that compiles fastest.
+#: The combination that compiles fastest.
 EVERYDAY = {("explicit", "reduced")}
 
 
@@ -75,7 +75,7 @@ def states_of(model, batch=3):
         turned = np.outer(np.linspace(0.4, 1.0, batch), [1.0, -1.0, 1.0])
         return rbd.State(*jax.device_put((turned, 0.5 * turned)))
     states = rbd.parallel.random_states(model, batch, jax.random.key(1), spread=0.2, speed=0.5)
-    if model.nu:  # with something to remember
+    if model.nu:  # with internal state
         states = dataclasses.replace(states, own=jax.device_put(np.full((batch, 1), 0.7)))
     return states
 
@@ -89,7 +89,7 @@ def states_of(model, batch=3):
     ],
 )
 def test_it_is_one_rollout(scheme, system):
-    """Whatever schemes and forces remember, and how far constraints were open, goes on from row to row."""
+    """Internal states of schemes and forces, and initial constraint errors, carry over between segments."""
     model = SYSTEMS[system]()
     states = states_of(model)
     options = {"dt": DT, "steps": STEPS, "scheme": SCHEMES[scheme]}
@@ -108,7 +108,7 @@ def test_it_is_one_rollout(scheme, system):
 
 @pytest.fixture(scope="module")
 def batch():
-    """A model and states, of which one is lost on the way."""
+    """A model and states, one of which diverges during the simulation."""
     model = rbd.load("double_pendulum")
     states = states_of(model, 4)
     v = np.array(states.v)
@@ -167,7 +167,7 @@ def test_a_batch_on_disk(batch, tmp_path):
         stored[0, 3]
     with pytest.raises(rbd.CheckpointError, match="is of another run"):
         simulate_to_disk(folder, model, states, **options | {"dt": 0.02})
-    # Nothing of others is written to or lost.
+    # Files of others are not overwritten or deleted.
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(FileExistsError, match="other is there already, and is no trajectory"):
@@ -212,7 +212,7 @@ def test_a_full_disk_is_told_and_can_be_gone_on_from(batch, tmp_path):
     assert_same(simulate_to_disk(folder, model, states, **options)[:], found)
 
 
-#: What is killed at a save, of a batch on disk.
+#: A simulation to disk that is killed at a save.
 KILLED = """if True:
     import sys
     import jax

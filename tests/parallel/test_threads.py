@@ -1,4 +1,4 @@
-"""Machine code shares a batch out among the threads of XLA, whatever these do with what they are asked."""
+"""Machine code distributes a batch over the threads of XLA, for any scheduling behavior."""
 
 import ctypes
 import os
@@ -28,7 +28,7 @@ ANSWER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 @pytest.fixture(scope="module")
 def run():
-    """Machine code that doubles numbers, and writes in which range each was."""
+    """Machine code that doubles numbers, and writes the range that processed each."""
     body = []
     for lane in range(LANES):
         body += [
@@ -52,15 +52,15 @@ def run():
 
 
 def test_an_engine_has_a_machine_of_its_own():
-    """The engine frees it: those that shared one with an engine that was let go would compile with freed memory."""
+    """The engine frees its machine, so sharing one with a deleted engine would use freed memory."""
     assert foreign.machine(1) is not foreign.machine(1)
 
 
 class Pool:
-    """A pool of threads as XLA hands one over, and a call of a function with it.
+    """A pool of threads as passed by XLA, and a call of a function with it.
 
-    - `size`: how many threads it says it has; None if it cannot say.
-    - `schedule`: what it does with a task; a number that is not zero is an error.
+    - `size`: number of threads that it reports, or None if it cannot report it.
+    - `schedule`: action on a task; a nonzero result is an error.
     """
 
     def __init__(self, size, schedule):
@@ -93,7 +93,7 @@ class Pool:
         self.destroyed.append(error)
 
     def __call__(self, run, x):
-        """The numbers twice, and the ranges that they were in."""
+        """Returns the doubled numbers, and the range that processed each."""
         doubled, ranges = np.zeros(len(x)), np.full(len(x), -1)
         sides = (ctypes.c_int64 * 1)(len(x))
         buffers = [(ctypes.c_void_p * 6)() for _ in range(3)]
@@ -113,7 +113,7 @@ class Pool:
 
 
 def at_once(task):
-    """By the caller's thread, as XLA may."""
+    """Runs the task on the caller's thread, as XLA may."""
     task()
 
 
@@ -122,7 +122,7 @@ def on_a_thread(task):
 
 
 def never(task):
-    """One whose threads are all busy."""
+    """Does not run the task, as if all threads were busy."""
 
 
 def refused(task):
@@ -156,7 +156,7 @@ def test_shared_out(run, there, schedule, errors, size):
     if count == 1:
         assert not ranges.any()
         return
-    # Whole chunks, one range after the other, that are as long as one another.
+    # The ranges are contiguous, in order and of equal length.
     assert (np.diff(ranges) >= 0).all()
     assert set(ranges) == set(range(count))
     starts = np.flatnonzero(np.diff(ranges)) + 1
@@ -166,7 +166,7 @@ def test_shared_out(run, there, schedule, errors, size):
         assert pool.destroyed == [77]
     elif errors:
         assert pool.destroyed == [88] * len(pool.tasks)
-    if schedule is never:  # who comes late finds that all is done
+    if schedule is never:  # late tasks have nothing left to do
         for task in pool.tasks:
             task()
         np.testing.assert_array_equal(doubled, 2 * x)
@@ -191,7 +191,7 @@ def test_as_vmap_gives(cartpole):
 
 
 def test_from_many_threads(cartpole):
-    """Callers that wait for one another's threads all come to an end."""
+    """Callers that wait for each other's threads all finish."""
     _, given, mapped = cartpole
     expected = np.asarray(mapped(*given))
     with ThreadPoolExecutor(8) as pool:
@@ -200,7 +200,7 @@ def test_from_many_threads(cartpole):
 
 
 def test_sums_are_the_same_to_the_last_bit(cartpole):
-    """Which thread sums up which samples does not matter."""
+    """The sums do not depend on the assignment of samples to threads."""
     model, given, _ = cartpole
     gradient = jax.jit(jax.grad(loss, 1), static_argnums=3)
     first = gradient(model, model.damping, given, rbd.batch_map)
@@ -222,7 +222,7 @@ def test_sums_of_one_core_are_the_same_to_the_last_bit(cartpole):
 
 
 def alone():
-    """The same in a process of one core, written."""
+    """Prints the same gradient in a process with one core."""
     jax.config.update("jax_enable_x64", True)
     model = rbd.load("cartpole")
     given = tuple(np.random.default_rng(0).normal(size=(3, 20_001, 2)))
@@ -244,7 +244,7 @@ def loss(model, damping, given, mapping):
 
 @pytest.mark.parametrize("size", [9, 30_000])
 def test_without_memory(size, monkeypatch):
-    """Where none is left for what a kernel keeps, that is an error of the call, in one range and in several."""
+    """If a kernel cannot allocate memory, the call raises an error, with one and with several ranges."""
     none = "define internal ptr @malloc(i64 %bytes) {\n  ret ptr null\n}"
     replaced = lambda *given: foreign.function(*given).replace("declare ptr @malloc(i64)", none)
     monkeypatch.setattr(routine, "function", replaced)

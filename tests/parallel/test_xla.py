@@ -1,4 +1,4 @@
-"""What importing the library does to the compiler's options: sets one, once, unless it is set, unwanted or too late."""
+"""Importing the library sets one compiler option once, unless it is set, disabled or too late."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from rbd_jax.parallel.xla import EMITTERS, OPTION, THRESHOLD, has_emitters
 
 
 SETTING = f"{OPTION}={THRESHOLD}"
-#: Where XLA has the choice, the older emitters come before it.
+#: If XLA has both emitters, the option for the older ones precedes it.
 OLDER = f"--{EMITTERS}=false " if has_emitters() else ""
 
-#: Has JAX compile something.
+#: Makes JAX compile something.
 SUM = "import jax; assert jax.numpy.ones(3).sum() == 3"
 
 IMPORT = """
@@ -36,7 +36,7 @@ print(json.dumps([os.environ.get("XLA_FLAGS"), rbd_jax.parallel.xla_note(), ours
 
 
 def imported(flags=None, before="", after="", **extra):
-    """XLA_FLAGS after an import in a process of its own, the note, and the warnings and where they point."""
+    """Returns XLA_FLAGS after an import in a separate process, the note, and the warnings with their locations."""
     unset = ("XLA_FLAGS", "RBD_JAX_XLA_FLAGS")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "JAX_PLATFORMS": "cpu"} | extra
@@ -49,7 +49,7 @@ def imported(flags=None, before="", after="", **extra):
 
 
 def prepared(monkeypatch, flags=None, before="", **extra):
-    """Call the function that the import calls, in this process; with `before`, as if JAX were in use already."""
+    """Calls the function that the import calls, in this process; with `before`, as if JAX were in use already."""
     for name in ("XLA_FLAGS", "RBD_JAX_XLA_FLAGS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in (extra | ({} if flags is None else {"XLA_FLAGS": flags})).items():
@@ -64,7 +64,7 @@ def prepared(monkeypatch, flags=None, before="", **extra):
 
 @pytest.fixture(params=["function", pytest.param("import", marks=pytest.mark.slow)])
 def preparation(request, monkeypatch):
-    """Set the option by the import in a process of its own, or by the function that it calls."""
+    """Returns a function that sets the option, by an import in a separate process or directly."""
     if request.param == "import":
         return lambda *args, **options: imported(*args, **options)[:3]
     return lambda *args, **options: prepared(monkeypatch, *args, **options)
@@ -72,7 +72,7 @@ def preparation(request, monkeypatch):
 
 @pytest.mark.parametrize("flags", [None, pytest.param("", marks=pytest.mark.slow)])
 def test_set_when_nothing_is(flags):
-    """And JAX takes it: a compiler started with an option it does not know would say so."""
+    """JAX accepts the option: a compiler with an unknown option would report it."""
     found, note, warned, _ = imported(
         flags, after=f"found = os.environ['XLA_FLAGS']; {SUM}; os.environ['XLA_FLAGS'] = found"
     )
@@ -87,7 +87,7 @@ def test_other_flags_stay(preparation):
 
 
 def test_added_to_other_extra_options(preparation):
-    """The compiler reads the last such flag alone, so there must be one."""
+    """The compiler reads only the last such flag, so there must be one."""
     flags = "--xla_backend_extra_options=xla_cpu_one=1,xla_cpu_two --xla_cpu_enable_fast_math=false"
     found, note, warned = preparation(flags)
     assert found == f"{flags.replace('xla_cpu_two', f'xla_cpu_two,{SETTING}')} {OLDER}".strip() and not warned
@@ -110,7 +110,7 @@ def test_opting_out(before, preparation):
 
 
 def test_too_late():
-    """JAX in use before: one warning, which says what to do and points at the import."""
+    """If JAX was in use before, a single warning has the remedy and points at the import."""
     found, note, warned, places = imported(before="import jax; jax.numpy.ones(3)")
     assert found is None and "in use before" in note
     assert len(warned) == 1
@@ -126,5 +126,5 @@ def test_jax_imported_but_not_used_is_early_enough():
 
 @pytest.mark.parametrize("flags", [None, "--xla_cpu_enable_fast_math=false"])
 def test_children_inherit_nothing(flags):
-    """Once JAX has read the options, the environment is what it was."""
+    """After JAX has read the options, the environment is restored."""
     assert imported(flags, after=SUM)[0] == flags

@@ -1,4 +1,4 @@
-"""The bundled robots are sound models, and `load` finds them, reads files and explains what it cannot read."""
+"""The bundled robots are sound models, and `load` finds them, reads files and explains errors."""
 
 import inspect
 import re
@@ -21,7 +21,7 @@ URDF = '<robot name="tiny"><link name="only"/></robot>'
 
 @pytest.fixture(scope="module")
 def model_of():
-    """Each robot, built once."""
+    """Returns each robot, built once."""
     built = {}
 
     def get(name):
@@ -33,7 +33,7 @@ def model_of():
 
 
 def random_state(model, seed):
-    """A configuration near the neutral one, a velocity and an acceleration, all of the size of one."""
+    """Returns a configuration near the neutral one, a velocity and an acceleration, all of order one."""
     offset, v, a = np.random.default_rng(seed).normal(size=(3, model.nv))
     return np.asarray(rbd.integrate(model, rbd.neutral(model), 0.3 * offset)), v, a
 
@@ -46,7 +46,7 @@ def test_the_model_is_sound(model_of, name):
     mass = np.asarray(model.inertias.mass)
     assert (mass >= 0).all()
     assert not list(faults.of_inertias(model.inertias))
-    # A massless body is a mark on the one that carries it.
+    # A massless body is a marker on its parent.
     welded = [isinstance(model.joint(body), joints.Fixed) for body in range(model.nb)]
     assert all(mass > 0 or weld for mass, weld in zip(mass, welded))
     assert (np.asarray(model.damping) >= 0).all()
@@ -84,13 +84,13 @@ def test_sizes_and_mass(model_of, name):
 @pytest.fixture(
     scope="module",
     params=[
-        # The one with every family takes a minute to compile.
+        # The robot with every joint family takes a minute to compile.
         pytest.param(name, marks=() if name == "cartpole" else pytest.mark.slow)
         for name in robots.NAMES
     ],
 )
 def at_random(request, model_of):
-    """A robot in a random state, and what the dynamics say of it; compiled once for all of the laws below."""
+    """A robot in a random state and its dynamics, compiled once for all tests below."""
     model = model_of(request.param)
 
     @jax.jit
@@ -111,12 +111,12 @@ def at_random(request, model_of):
 
 def test_inverse_undoes_forward_dynamics(at_random):
     _, (_, _, a), found = at_random
-    # Conditioning costs digits: the least inertia that a degree of freedom moves is some 1e-5 of the largest.
+    # Conditioning costs digits: the smallest inertia of a degree of freedom is some 1e-5 of the largest.
     np.testing.assert_allclose(found["acceleration"], a, atol=1e-9 * (1 + np.abs(a).max()))
 
 
 def test_every_freedom_moves_inertia(at_random):
-    """Without the help of the armature."""
+    """This holds without armature."""
     model, _, found = at_random
     moments = np.linalg.eigvalsh(found["mass_matrix"] - np.diag(model.armature))
     assert moments[0] > 1e-6 * moments[-1]
@@ -134,7 +134,7 @@ def test_all_joints_has_every_family_once(model_of):
     def is_abstract(thing):
         return inspect.isabstract(thing) or thing in (joints.Joint, joints.ConstantSubspaceJoint)
 
-    # Made of other joints where a tree is put together, and what joints are asked for.
+    # These are made from other joints during model construction, or are results about joints.
     besides = {"Reversed", "Offset", "InPlane", "Subspaces"}
 
     public = {
@@ -151,13 +151,13 @@ def test_all_joints_has_every_family_once(model_of):
         joint = model.joint(name)
         if inspect.isclass(family):
             assert type(joint) is family
-        else:  # a way to make a joint of another family
+        else:  # a function that returns a joint of another family
             assert jax.tree.structure(joint) == jax.tree.structure(family())
 
 
 @jax.jit
 def standing(model):
-    """The frames of the bodies and the centre of mass in the neutral configuration."""
+    """Returns the frames of the bodies and the center of mass in the neutral configuration."""
     q = rbd.neutral(model)
     return rbd.forward_kinematics(model, q), rbd.center_of_mass(model, q)
 
@@ -195,7 +195,7 @@ def test_the_arm_reaches_forward_and_points_down(model_of):
     assert frames.position[tool, 2] > 0
 
 
-#: How many actuators and sensors they have, and how many numbers those read.
+#: Numbers of actuators, sensors and sensor readings.
 EQUIPMENT = {
     "acrobot": (1, 4, 4),
     "cartpole": (1, 4, 4),
@@ -217,9 +217,9 @@ def test_what_they_are_equipped_with(model_of, name):
     "name", [pytest.param(name, marks=() if name == "reacher" else pytest.mark.slow) for name in EQUIPMENT]
 )
 def test_as_mujoco_with_its_actuators_and_sensors(model_of, name):
-    """Written for MuJoCo, without contact and stops: the acceleration under random controls, and all readings."""
+    """Exported to MuJoCo without contact and limits: the acceleration under random controls, and all readings, agree."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rbd.ModelWarning)  # of the velocity limits, which have no words there
+        warnings.simplefilter("ignore", rbd.ModelWarning)  # MJCF has no velocity limits
         text = rbd.to_mjcf(model_of(name))
     theirs, model = mujoco.MjModel.from_xml_string(text), rbd.load_mjcf(text)
     off = mujoco.mjtDisableBit
@@ -244,7 +244,7 @@ def test_as_mujoco_with_its_actuators_and_sensors(model_of, name):
 
 
 def test_servos_hold_the_pose(model_of):
-    """The quadruped's, with its trunk held: the legs sag by a few hundredths of a radian."""
+    """The quadruped's servos, with a fixed trunk: the legs sag by a few hundredths of a radian."""
     model = rbd.lock_joints(model_of("quadruped"), ["trunk"])
     run = jax.jit(
         lambda q, v: rbd.rollout(model, rbd.State(q, v), rbd.Controls(jnp.zeros((200, model.nu))), dt=0.005)
@@ -256,7 +256,7 @@ def test_servos_hold_the_pose(model_of):
 
 
 def test_taken_off(model_of):
-    """Things, or all of a role; what refers to them goes with them."""
+    """`detach` removes single objects or all of a role, and objects that refer to them."""
     model = model_of("reacher")
     bare = rbd.detach(model, "actuator", "sensor", "shape")
     assert bare.nu == 0 and not bare.sensors and not bare.shapes and len(bare.sites) == 2
@@ -274,7 +274,7 @@ def test_taken_off(model_of):
 
 @pytest.mark.parametrize("name", robots.NAMES)
 def test_bodies_weigh_what_their_shapes_do(model_of, name):
-    """In proportion: every body with mass is a solid, of the shape that it is drawn with."""
+    """Inertias are proportional: every body with mass is a solid with the shape that is drawn."""
     model = model_of(name)
     inertias = {body: np.zeros(10) for body in model.body_names}
     for shape in model.shapes:
@@ -287,7 +287,7 @@ def test_bodies_weigh_what_their_shapes_do(model_of, name):
 
 @pytest.mark.parametrize("name, feet", [("quadruped", 4), ("hopper", 2), ("humanoid", 2)])
 def test_feet_stand_on_the_floor(model_of, name, feet):
-    """Below the trunk is the floor, and feet, and nothing else, reach down to it."""
+    """The floor is below the trunk, and only feet reach it."""
     model = model_of(name)
     frames = rbd.shape_frames(model, rbd.neutral(model))
     rows = {shape.name: row for row, shape in enumerate(model.shapes)}
@@ -299,7 +299,7 @@ def test_feet_stand_on_the_floor(model_of, name, feet):
         lowest[shape] = placed[:, 2].min() - floor
     standing = [shape for shape, height in lowest.items() if height < 1e-3]
     assert len(standing) == feet and all(shape.endswith(("foot", "heel", "toe")) for shape in standing)
-    # A ball is drawn with 32 sides, and its corners are on it.
+    # A ball is drawn with 32 sides, with its corners on the surface.
     np.testing.assert_allclose([lowest[shape] for shape in standing], 0, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Calls of the system that fail while something is written, and what must be so afterwards."""
+"""System calls that fail during writing, and the required state afterward."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ import numpy as np
 import rbd_jax as rbd
 
 
-#: What a system says: a full disk, a broken one, no permission, too many files, too much for this user.
+#: System errors: a full disk, a broken one, no permission, too many open files, quota exceeded.
 ERRORS = errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE, errno.EDQUOT
 
 STATES = rbd.State(*jax.device_put((np.array([[0.1, 0.2], [0.3, 0.4]]), np.zeros((2, 2)))))
 
 
 class Faults:
-    """Within the block the calls by which files below a folder are opened, written and named, of which one fails."""
+    """In this context one of the calls that open, write and rename files below a folder fails."""
 
     def __init__(self, below: Path, fails: int | None = None, error: int = errno.ENOSPC):
         self.below, self.fails, self.error = below, fails, error
@@ -58,7 +58,7 @@ class Faults:
         def watched(path, *args, **named):
             mode = args[0] if args else named.get("mode", "r")
             ours = always or str(path).startswith(str(self.below))
-            if not ours or (opens and not set(mode) & set("wax+")):  # of others, or to read
+            if not ours or (opens and not set(mode) & set("wax+")):  # other files, or reading
                 return true(path, *args, **named)
             self.called()
             found = true(path, *args, **named)
@@ -69,7 +69,7 @@ class Faults:
 
 
 class _Written:
-    """A file of which writes may fail too."""
+    """A file whose writes may fail too."""
 
     def __init__(self, file: Any, faults: Faults):
         self._file, self._faults = file, faults
@@ -99,7 +99,7 @@ def moved() -> Any:
     return rbd.rollout(model(), first, dt=0.01, steps=3)
 
 
-#: What writes one file at a path.
+#: Functions that write one file at a path.
 FILES: dict[str, Callable[[Path], object]] = {
     "a.urdf": lambda path: rbd.save_urdf(model(), path),
     "a.xml": lambda path: rbd.save_mjcf(model(), path),
@@ -114,15 +114,24 @@ def batch_on_disk(path: Path) -> None:
         rbd.parallel.simulate_to_disk(path, model(), STATES, dt=0.01, steps=4, frames=2, every=0)
 
 
-#: What writes a folder, and goes on with what a run before it left.
+#: Functions that write a folder and resume an earlier run.
 FOLDERS: dict[str, Callable[[Path], object]] = {"batch": batch_on_disk}
 
 WRITERS = FILES | FOLDERS
 
 
 def fault_of_file(name: str, place: Path, number: int, error: int = errno.ENOSPC) -> tuple[str | None, bool]:
-    """What is wrong after the call of a number failed while a file was written where another was; and whether there is a call
-    of that number."""
+    """Lets one call fail while a file is overwritten.
+
+    Args:
+      name: Name of the function in `FILES`.
+      place: The folder of the file.
+      number: Number of the failing call.
+      error: The system error.
+
+    Returns:
+      The fault or None, and whether a call with this number exists.
+    """
     path = place / name
     path.write_text("before")
     with Faults(place, number, error) as faults:
@@ -135,7 +144,7 @@ def fault_of_file(name: str, place: Path, number: int, error: int = errno.ENOSPC
                 return "what was there is gone", True
         except (
             Exception
-        ) as said:  # a library of others may say it in its own words, after which all must be as it was
+        ) as said:  # a third-party library may raise another error; then the old file must be unchanged
             if type(said).__module__.startswith("rbd_jax") or path.read_text() != "before":
                 return f"{type(said).__name__}: {said}", True
         else:
@@ -148,7 +157,7 @@ def fault_of_file(name: str, place: Path, number: int, error: int = errno.ENOSPC
 def fault_of_folder(
     name: str, place: Path, expected: dict[str, bytes], number: int, error: int = errno.ENOSPC
 ) -> tuple[str | None, bool]:
-    """The same for a folder that was not there. After a failure it is gone on with, to what is `expected`: files by name."""
+    """Returns the same for a new folder. After a failure the run resumes to `expected`: files by name."""
     path = place / name
     with Faults(place, number, error) as faults:
         try:
@@ -169,5 +178,5 @@ def fault_of_folder(
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """The arrays in a folder, as they are on the disk."""
+    """Returns the bytes of the array files in a folder."""
     return {path.name: path.read_bytes() for path in folder.glob("*.npy")}

@@ -1,4 +1,4 @@
-"""Robot files changed at random, and what must hold of whatever is read from them."""
+"""Random changes of robot files, and properties of everything that is read from them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import rbd_jax as rbd
 
 
-#: Numbers that files have and should not, and words in the place of numbers.
+#: Invalid numbers, and words in place of numbers.
 VALUES = (
     "nan", "inf", "-inf", "-1", "0", "1e308", "-1e308", "1e-320", "1e400", "", " ", "1 2", "1 2 3 4", "0x10", "1_0", "one", "١",
     "NaN", "1e", "--1", "1,5", "world", "b", "j", "&lt;", "true", "\t3\n", "9" * 400,
 )  # fmt: skip
 
-#: What is said by others than the library.
+#: Messages from outside the library.
 RAW = re.compile(
     "broadcast|operands|could not convert|not enough values|invalid literal|codec can|out of bounds|NoneType|has no attribute"
 )
@@ -28,7 +28,7 @@ LINK = """<link name="{0}"><inertial><origin xyz="0.1 0 0.2" rpy="0.1 0.2 0.3"/>
 <visual><origin xyz="0 0 0.1"/><geometry><{2}/></geometry><material name="m"><color rgba="1 0.5 0 1"/></material></visual>
 <collision><geometry><{2}/></geometry></collision></link>"""
 
-#: What is changed: all joints and shapes, a mimic, a transmission.
+#: A URDF with all joints and shapes, a mimic, a transmission.
 ROBOT = "".join(
     [
         '<?xml version="1.0"?><robot name="r"><material name="m"><color rgba="0 0 1 1"/></material>',
@@ -51,7 +51,7 @@ ROBOT = "".join(
 )
 
 
-#: Joints of all kinds and their references, shapes, sites, classes, tendons, constraints, actuators, sensors, a key.
+#: Joints of all types and their references, shapes, sites, classes, tendons, constraints, actuators, sensors, a key.
 MJCF = """<mujoco model="r"><compiler angle="degree" autolimits="true"/>
 <option timestep="0.002" gravity="0 0 -9.81" cone="elliptic"/>
 <default><joint armature=".1" damping=".2"/>
@@ -73,7 +73,7 @@ MJCF = """<mujoco model="r"><compiler angle="degree" autolimits="true"/>
 <general name="g1" tendon="t1" gainprm="2" biastype="affine" biasprm="0 -1 -.1" dyntype="filter" dynprm=".1"/></actuator>
 <sensor><jointpos joint="j"/><accelerometer site="e" noise=".1"/><force site="s"/><touch site="e"/></sensor>
 <keyframe><key name="home" qpos="0 0 1 1 0 0 0 .1 .2 1 0 0 0"/></keyframe></mujoco>"""
-#: Frames, poses in others, all joints, all dynamics, shapes.
+#: Frames, relative poses, all joints, all dynamics, shapes.
 SDF = """<?xml version="1.0"?><sdf version="1.9"><world name="w"><gravity>0 0 -9.81</gravity><model name="r">
 <pose>0 0 0.1 0 0 0.2</pose><frame name="f" attached_to="a"><pose>0.1 0 0 0 0 0</pose></frame>
 <link name="a"><pose>0 0 1 0 0 0</pose><inertial><pose>0 0 0.1 0 0 0</pose><mass>2</mass><inertia><ixx>0.02</ixx><iyy>0.03</iyy>
@@ -100,7 +100,7 @@ ROBOTS = {"urdf": ROBOT, "mjcf": MJCF, "sdf": SDF}
 
 
 def mutated(text: str, seed: int) -> str | bytes:
-    """The text with one to three changes, of numbers, words, elements or bytes."""
+    """Returns the text with one to three changes of numbers, words, elements or bytes."""
     chance = random.Random(seed)
     for _ in range(chance.randint(1, 3)):
         text = chance.choice((_value, _value, _value, _word, _drop, _double, _move, _cut))(text, chance)
@@ -113,7 +113,7 @@ def mutated(text: str, seed: int) -> str | bytes:
 
 
 def _value(text, chance):
-    """Another value of an attribute, or another text of an element."""
+    """Changes the value of an attribute or the text of an element."""
     places = list(re.finditer(r'="([^"]*)"|>([^<>]*\S[^<>]*)<', text))
     if not places:
         return text
@@ -128,7 +128,7 @@ def _value(text, chance):
 
 
 def _word(text, chance):
-    """A letter of a tag or an attribute."""
+    """Changes a letter of a tag or an attribute."""
     places = [place for place in re.finditer(r"[A-Za-z_]+", text)]
     if not places:
         return text
@@ -170,7 +170,7 @@ def _cut(text, chance):
 
 
 def given(content: str | bytes, kind: str, folder: Path) -> str | Path:
-    """What a loader is given: text that looks like XML, as which it would be taken, and of all else the path of a file."""
+    """Returns the input of a loader: text that starts like XML, or else the path of a file."""
     if isinstance(content, str) and content.lstrip().startswith("<"):
         return content
     file = folder / f"robot.{'xml' if kind == 'mjcf' else kind}"
@@ -179,9 +179,9 @@ def given(content: str | bytes, kind: str, folder: Path) -> str | Path:
 
 
 def faults_of(content, load=rbd.load_urdf) -> str | None:
-    """What is wrong with how a file was read, or None: it is refused in words, or what came of it can be."""
+    """Returns the fault of reading a file, or None if the error message is clear or the model is valid."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of NumPy, say, which are none of ours
+        warnings.simplefilter("error")  # for example NumPy's, which must not occur
         warnings.simplefilter("ignore", rbd.ModelWarning)
         try:
             model = load(content)
@@ -190,7 +190,7 @@ def faults_of(content, load=rbd.load_urdf) -> str | None:
             if not said or len(said.encode()) > 2000:
                 return f"a message of {len(said.encode())} bytes"
             return said if RAW.search(said) else None
-        except Exception as error:  # of any kind: that is what is looked for
+        except Exception as error:  # any other type of error is a fault
             return f"{type(error).__name__}: {error}"
     return faults_of_model(model)
 
@@ -200,7 +200,7 @@ BOUNDS = re.compile(r"lower|upper|limit|range|_forces|largest|most")
 
 
 def faults_of_model(model) -> str | None:
-    """What no model can have."""
+    """Returns the first invalid number of a model, or None."""
     import jax
 
     for path, leaf in jax.tree_util.tree_leaves_with_path(model):

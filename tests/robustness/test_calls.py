@@ -1,4 +1,4 @@
-"""What is handed in wrongly is refused where it enters, in words that name it: nothing is left to what lies below."""
+"""Public functions reject wrong arguments at entry, with a message that names them."""
 
 import jax
 import numpy as np

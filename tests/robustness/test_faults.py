@@ -1,4 +1,4 @@
-"""Whatever the system refuses while something is written: what was there before is there still, and nothing by half."""
+"""After any failed system call during writing, earlier files are unchanged and no partial files remain."""
 
 import errno
 
@@ -21,7 +21,7 @@ def test_files(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders(name, tmp_path):
-    """What fails at any call goes on to the same bytes."""
+    """After a failure at any call, resuming gives the same bytes."""
     FOLDERS[name](tmp_path / "whole")
     expected = content(tmp_path / "whole")
     assert expected
@@ -36,7 +36,7 @@ def test_folders(name, tmp_path):
 
 
 def test_other_errors(tmp_path):
-    """What the system says is what the user hears."""
+    """The error of the system is passed to the user."""
     for error in (errno.EACCES, errno.EIO):
         for number in (1, 2, 3):
             assert fault_of_file("a.urdf", tmp_path, number, error) == (None, True)

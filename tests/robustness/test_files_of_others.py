@@ -1,4 +1,4 @@
-"""Files that are wrong, hostile or no files: each is told in a line, soon, and nothing else happens."""
+"""Wrong, hostile or non-robot files: each raises a one-line error soon, without side effects."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def mjcf(world=GEOM, before=""):
 
 
 def chain_of_mimics(multiplier, count=12):
-    """Joints that follow one another, the first of them `j`."""
+    """Returns joints that mimic one another in a chain; the first of them is `j`."""
     links = "".join(LINK.format(f"l{i}", "") for i in range(count))
     names = ["j", *(f"m{i}" for i in range(count))]
     joints = (
@@ -144,7 +144,7 @@ def test_a_model_named_by_a_colon():
 
 
 def test_names_of_mjcf_that_are_no_text(tmp_path):
-    """MuJoCo takes them."""
+    """MuJoCo accepts such names."""
     file = tmp_path / "robot.xml"
     file.write_bytes(mjcf(GEOM.replace('name="b"', 'name="b?"')).encode().replace(b"?", b"\x8a"))
     with pytest.raises(rbd.ModelError, match="is not UTF-8"):
@@ -167,7 +167,7 @@ def test_names_of_mjcf_that_are_no_text(tmp_path):
     ],
 )
 def test_numbers_of_mjcf_that_overflow_on_the_way(body, more, says):
-    """MuJoCo takes them. They are refused with the name of the file, and no word of NumPy's comes before."""
+    """MuJoCo accepts the numbers. The error names the file, and NumPy does not warn before."""
     text = (
         f'<mujoco><worldbody><body name="b" {body}><joint/><geom size="1"/></body></worldbody>{more}</mujoco>'
     )
@@ -311,6 +311,6 @@ AFTER_A_FAILURE = """if True:
 
 
 def test_after_a_failure_of_mujoco_others_are_read():
-    """It gives up on an empty anchor, and would wait forever with the next file."""
+    """MuJoCo fails at an empty anchor, and would then hang at the next file."""
     code = AFTER_A_FAILURE.format(fails=FAILS, world=mjcf())
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

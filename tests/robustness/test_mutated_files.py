@@ -1,4 +1,4 @@
-"""Files changed at random are refused in words, or read to what can be."""
+"""Randomly changed files raise clear errors or give valid models."""
 
 import pytest
 from mutations import ROBOTS, faults_of, given, mutated
@@ -7,7 +7,7 @@ import rbd_jax as rbd
 
 
 LOADERS = {kind: getattr(rbd, f"load_{kind}") for kind in ROBOTS}
-#: How many of each kind, in parts of 250.
+#: Number of mutations of each format, in units of 250.
 MANY = {"urdf": 4, "mjcf": 1, "sdf": 1}
 
 
@@ -19,7 +19,7 @@ def test_the_original_is_read(kind, nv):
 
 
 def faults(kind, seeds, folder):
-    """Faults of a loader that reads changed files, by seed."""
+    """Returns the faults of a loader on changed files, by seed."""
     found = {
         seed: faults_of(given(mutated(ROBOTS[kind], seed), kind, folder), LOADERS[kind]) for seed in seeds
     }

@@ -1,4 +1,4 @@
-"""What is handed to public functions is refused in words of ours, whatever it is."""
+"""Public functions reject any wrong argument with a message of the library."""
 
 import random
 
@@ -7,7 +7,7 @@ from wrong_calls import calls, fault_of
 
 
 CALLS = calls()
-#: Everyday so many of them are tried, by a seed.
+#: Number of calls of the everyday test, and their seed.
 SOME, SEED = 150, 20
 
 

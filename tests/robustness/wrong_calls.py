@@ -1,4 +1,4 @@
-"""Public functions called with something wrong in the place of one argument: each says so in words of ours, or is right."""
+"""Public functions called with a wrong argument: each raises a clear error, or the argument is acceptable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import rbd_jax as rbd
 MODEL = rbd.load("double_pendulum")
 Q, V = jax.device_put((np.array([0.1, 0.2]), np.array([0.3, 0.4])))
 
-#: What is right, by the names that arguments have.
+#: Valid arguments by name.
 RIGHT: dict[str, Any] = {
     "model": MODEL,
     **dict.fromkeys(("q", "q0", "q1"), Q),
@@ -42,7 +42,7 @@ RIGHT: dict[str, Any] = {
     "traversal": "levels",
 }
 
-#: What is put in its place, where it may be right by chance.
+#: Values that replace them, some of which are valid by chance.
 WRONG: tuple[Any, ...] = (
     None, "x", "", "lower", b"x", 3, -3, -1.5, 2**70, 10**400, True, float("nan"), float("inf"), object(), type,
     np.zeros(3), np.zeros((2, 2)), *jax.device_put((np.zeros(0), np.zeros(2, np.int32), np.zeros((2, 3, 2)))), np.float16([1, 2]),
@@ -51,15 +51,15 @@ WRONG: tuple[Any, ...] = (
     rbd.State, lambda: 1,
 )  # fmt: skip
 
-#: Of the public functions those that are given one function or one model and make another: they are asked elsewhere.
+#: Public functions that take a function or a model and return another; other tests cover them.
 OTHERS = "checked", "view", "plot", "shard", "batch_map", "specialize"
 
-#: Errors that say what is wrong with what was given.
+#: Error types with a message about the argument.
 TELLING = ValueError, TypeError, IndexError, KeyError, ImportError, OSError
 
 
 class Call(NamedTuple):
-    """A function of a name, with something wrong (by its number) as the argument of a name."""
+    """A function, an argument, and the index of its wrong value."""
 
     name: str
     argument: str
@@ -70,7 +70,7 @@ class Call(NamedTuple):
 
 
 def functions() -> Iterator[tuple[str, Callable, list[str]]]:
-    """The public functions whose arguments are known, and the names of those that they need."""
+    """Yields the public functions with known arguments, and the names of their required arguments."""
     for name in sorted(rbd.__all__):
         function = getattr(rbd, name)
         if (
@@ -91,7 +91,7 @@ def functions() -> Iterator[tuple[str, Callable, list[str]]]:
 
 
 def calls() -> list[Call]:
-    """All of them."""
+    """Returns all calls."""
     return [
         Call(name, argument, wrong)
         for (name, _, arguments) in functions()
@@ -100,8 +100,10 @@ def calls() -> list[Call]:
 
 
 def fault_of(*calls: Call) -> str | None:
-    """What is wrong with the answer to a call of a function, with all that is wrong in the calls: no words, or those of somebody
-    who was not called."""
+    """Returns the fault of the answer to a call with all wrong arguments, or None.
+
+    An empty message or an error from another library is a fault.
+    """
     function = getattr(rbd, calls[0].name)
     needed = [
         name
@@ -116,19 +118,19 @@ def fault_of(*calls: Call) -> str | None:
         return eqx.filter(found, eqx.is_array)
 
     try:
-        # As users have it, and not as strictly as other tests.
+        # Promotion as for users, less strict than in other tests.
         usual = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
         with warnings.catch_warnings(), usual[0], usual[1]:
             warnings.simplefilter("ignore")
-            jax.eval_shape(called, arrays)  # arrays are traced, and nothing is computed
+            jax.eval_shape(called, arrays)  # arrays are traced, nothing is computed
     except TELLING as error:
         if not str(error):
             return f"a {type(error).__name__} without a word"
         where = traceback.extract_tb(error.__traceback__)[-1].filename
         if any(call.argument == "function" and WRONG[call.wrong] is rbd.State for call in calls):
-            return None  # which was called, as it was to be
+            return None  # the called function was the wrong argument itself
         if "rbd_jax" not in where and not isinstance(error, ImportError):
             return f"{type(error).__name__} of {where.rpartition('site-packages/')[2]}: {str(error)[:120]}"
-    except Exception as error:  # whatever it is: that is what is asked
+    except Exception as error:  # any other type is a fault
         return f"{type(error).__name__}: {str(error)[:120]}"
     return None

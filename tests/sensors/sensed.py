@@ -1,4 +1,4 @@
-"""A mechanism with a sensor of every kind that MuJoCo has too, and its readings there."""
+"""A mechanism with a sensor of every type that MuJoCo has, and MuJoCo's readings."""
 
 import jax
 import mujoco
@@ -7,7 +7,7 @@ import numpy as np
 
 GEOM = '<geom type="ellipsoid" size=".1 .2 .3" pos=".05 .02 .1" euler=".3 .2 .1"/>'
 
-#: An arm of a hinge off its body's origin, a ball, a weld, a slide and a hinge in series; and a floating body with an arm.
+#: An arm with an offset hinge, a ball, a weld, a slide and a hinge in series; and a floating body with an arm.
 BODIES = f"""<option gravity="1 -2 -9.81" magnetic=".1 -.4 .3"><flag energy="enable" contact="disable"/></option>
 <compiler angle="radian"/><worldbody>
 <geom name="post" type="box" size=".1 .2 .3" pos="1 2 3" euler="1 0 2"/><site name="ground" pos="1 2 3" euler=".1 .2 .3"/>
@@ -28,7 +28,7 @@ BODIES = f"""<option gravity="1 -2 -9.81" magnetic=".1 -.4 .3"><flag energy="ena
 SITES = ("ground", "elbow", "wrist", "tip", "box", "edge")
 AT_SITES = ("gyro", "accelerometer", "velocimeter", "magnetometer", "force", "torque")
 FRAMES = ("framepos", "framequat", "framexaxis", "frameyaxis", "framezaxis", "framelinvel", "frameangvel")
-#: What is seen from where, of every kind of object.
+#: Objects and reference objects, of every type.
 PAIRS = (
     ("site", "elbow", None, None),
     ("body", "upper", "site", "tip"),
@@ -43,7 +43,7 @@ PAIRS = (
 
 
 def sensors() -> list[str]:
-    """The elements of a sensor of every kind, on all sorts of objects."""
+    """Returns the elements of sensors of every type, on all types of objects."""
     found = [
         f'<{kind} site="{site}"/>'
         for site in SITES
@@ -73,7 +73,7 @@ XML = f"<mujoco>{BODIES}<sensor>{' '.join(sensors())}</sensor></mujoco>"
 
 
 def theirs(mj_model, to, states, *, constrained: bool):
-    """MuJoCo's `sensordata` in states `q, v, tau`, a row each; quaternions with `w >= 0`, as ours are."""
+    """Returns MuJoCo's `sensordata` in states `q, v, tau`, one per row; quaternions have `w >= 0`, like ours."""
     off = mujoco.mjtDisableBit
     mj_model.opt.disableflags = int(off.mjDSBL_CONTACT) | (0 if constrained else int(off.mjDSBL_CONSTRAINT))
     there = jax.jit(lambda q, v, tau: (to.configuration(q), to.velocity(q, v), to.force(q, tau)))
@@ -82,13 +82,13 @@ def theirs(mj_model, to, states, *, constrained: bool):
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = jax.device_get(there(*state))
         data.time = 1.5
         mujoco.mj_forward(mj_model, data)
-        mujoco.mj_forward(mj_model, data)  # its kinetic energy is that of the call before
+        mujoco.mj_forward(mj_model, data)  # its kinetic energy is that of the previous call
         rows.append(upright(mj_model, np.array(data.sensordata)))
     return np.stack(rows)
 
 
 def upright(mj_model, row):
-    """Of each quaternion the one with `w >= 0`."""
+    """Changes the sign of quaternions such that `w >= 0`."""
     for start, kind in zip(mj_model.sensor_adr, mj_model.sensor_datatype):
         if kind == mujoco.mjtDataType.mjDATATYPE_QUATERNION and row[start] < 0:
             row[start : start + 4] *= -1

@@ -1,4 +1,4 @@
-"""Sensors of every kind against MuJoCo's `sensordata`."""
+"""Sensors of every type, compared with MuJoCo's `sensordata`."""
 
 import warnings
 from dataclasses import replace
@@ -22,7 +22,7 @@ def both():
     """Our model, loaded without a warning, MuJoCo's, and the map between them."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = rbd.detach(rbd.load_mjcf(XML), "contact law")  # compared without forces of limits
+        model = rbd.detach(rbd.load_mjcf(XML), "contact law")  # compared without limit forces
     mj_model = mujoco.MjModel.from_xml_string(XML)
     return model, mj_model, rbd.interop.MujocoMap(model, mj_model)
 
@@ -32,7 +32,7 @@ def states(both):
     model = both[0]
     keys = jax.random.split(jax.random.key(3), 4)
     q = np.array(jax.jit(jax.vmap(lambda key: rbd.random_configuration(model, key)))(keys))
-    # Within the limits, beyond either of them, and within the margin.
+    # Within the limits, beyond each of them, and within the margin.
     q[:, model.q_slice("slide")] = np.array([[0.1], [-0.3], [0.25], [0.4]])
     q[:, model.q_slice("bend")] = np.array([[-1.2], [0.3], [0.6], [-0.9]])
     v, tau = np.random.default_rng(4).normal(size=(2, 4, model.nv))
@@ -57,14 +57,14 @@ def test_names_and_order(both):
 
 
 def test_all_kinds(both, states, ours):
-    """1e-9 relative to the numbers of the sensor, without contacts and constraints."""
+    """Readings agree to 1e-9 relative to their size, without contacts and constraints."""
     model, mj_model, to = both
     expected = theirs(mj_model, to, states, constrained=False)
     vector = np.asarray(ours.vector)
     found = np.stack([upright(mj_model, row.copy()) for row in vector])
     assert found.shape == expected.shape
     by_name = jax.jit(dict)(ours)
-    # Without constraints limits are not seen there.
+    # Without constraints, MuJoCo does not report limits.
     without = [isinstance(sensor, LimitSensor) for sensor in model.sensors]
     assert sum(without) == 4 and (np.abs(expected).max(axis=0) > 0).sum() > 380
     for index, sensor in enumerate(model.sensors):
@@ -77,7 +77,7 @@ def test_all_kinds(both, states, ours):
 
 
 def test_under_constraints(both, states, ours):
-    """What does not depend on forces is the same where MuJoCo's limits act, and so are the sensors of limits."""
+    """With active limits in MuJoCo, readings that do not depend on forces agree, and so do limit sensors."""
     model, mj_model, to = both
     expected = theirs(mj_model, to, states, constrained=True)
     found = np.stack([upright(mj_model, row.copy()) for row in np.asarray(ours.vector)])
@@ -92,7 +92,7 @@ def test_sensordata_both_ways(both, ours):
     vector = np.asarray(one.vector)
     np.testing.assert_array_equal(jax.jit(to.sensordata)(one), vector)
     np.testing.assert_array_equal(jax.jit(lambda x: to.readings(x)["named"])(vector), named)
-    # With one sensor less than MuJoCo has.
+    # With one sensor fewer than MuJoCo.
     kept = tuple(thing for thing in model.attached if thing.name != "sensor_0")
     other = rbd.interop.MujocoMap(replace(model, attached=kept), mj_model)
     back = jax.jit(other.readings)(vector)

@@ -1,4 +1,4 @@
-"""Range finders against MuJoCo's, what they look through, and what edits do to them."""
+"""Range finders: comparison with MuJoCo, ignored shapes, and model edits."""
 
 import re
 import warnings
@@ -55,14 +55,14 @@ def sensed(model, q):
 
 
 def test_as_mujoco_reads_them(both):
-    """In 60 states: of the own body nothing is seen, nor what has no opacity; with welds fused and names changed as well."""
+    """In 60 states: the sensor's own body and transparent shapes are ignored, also with fused welds and new names."""
     model, q, expected = both
     assert (
         set(model.unsupported) <= {"limits of joints", "contacts between shapes"} and len(model.sensors) == 7
     )
     assert ((expected == -1).sum(axis=0)[:5] > 3).all() and ((expected > 0).sum(axis=0) > 3).all()
     assert len(np.unique(expected.round(3), axis=0)) > 50
-    assert_close(sensed(model, q), expected, 1e-6)  # the mesh is in single precision there
+    assert_close(sensed(model, q), expected, 1e-6)  # MuJoCo's mesh is in single precision
     near = [name for name in model.named("sensor", "b").ignored]
     assert near == ["pane", "geom_7", "geom_9"]
     fused = rbd.fuse_fixed(model)
@@ -84,7 +84,7 @@ def test_without_the_mesh_it_is_exact(both):
 
 
 def test_what_it_looks_through_by_default():
-    """The shapes of its own body, which therefore stays apart when welds are fused; a list says otherwise."""
+    """It ignores the shapes of its own body, which is therefore not fused; a list overrides this."""
     builder = rbd.ModelBuilder()
     builder.add_body("arm", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rbd.Inertia.sphere(1.0, 0.1))
     builder.add_body("head", "arm", joint=rbd.joints.Fixed(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -108,7 +108,7 @@ def test_what_it_looks_through_by_default():
 
 
 def test_gradient():
-    """Of a height over the floor, in the angle; and zero where nothing is met."""
+    """The gradient of a height above the floor with respect to the angle; zero for rays without a hit."""
     turned = rbd.Transform(jax.device_put(np.diag([1.0, -1.0, -1.0])), jax.device_put(np.zeros(3)))
     model = rbd.attach(
         replace(rbd.load("double_pendulum"), attached=()),
@@ -125,9 +125,10 @@ def test_gradient():
 
 
 def test_written_to_mjcf(both):
-    """It reads the same there; that others are looked through is told."""
+    """The exported sensor reads the same; a list of ignored shapes cannot be exported, which raises an error."""
     _, q, _ = both
-    text = re.sub(r'<geom [^>]*material="\w+"[^>]*>', "", XML)  # whose opacity is not that of the geom there
+    # MuJoCo uses the opacity of materials instead of the geom's.
+    text = re.sub(r'<geom [^>]*material="\w+"[^>]*>', "", XML)
     model = rbd.load_mjcf(text)
     again = rbd.load_mjcf(rbd.to_mjcf(model))
     assert [one.name for one in again.sensors] == [one.name for one in model.sensors]

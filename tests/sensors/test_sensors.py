@@ -1,4 +1,4 @@
-"""What sensors read: laws of motion, edits of the model, derivatives, errors, and what is refused."""
+"""Sensor readings: physical laws, edits of the model, derivatives, noise, and errors."""
 
 import functools
 from dataclasses import replace
@@ -54,7 +54,7 @@ SENSORS = (
 
 @pytest.fixture(scope="module")
 def model():
-    """A floating hull with an arm of a ball, a hinge and a flange that is welded on; a slide on the ground beside it."""
+    """A floating hull with a ball joint, a hinge and a welded flange, and a separate slide on the ground."""
     builder = rbd.ModelBuilder((1.0, -2.0, -9.0), name="machine")
     builder.add_body("hull", joint=rbd.joints.Free(), inertia=body(5.0))
     builder.add_body(
@@ -96,7 +96,7 @@ def as_numpy(tree):
 
 
 def named(readings):
-    """What each sensor reads, by its name, as arrays of NumPy."""
+    """Returns the readings by sensor name, as NumPy arrays."""
     vector = np.asarray(readings.vector)
     parts = {name: vector[..., readings.place(name)] for name in readings}
     return {name: part[..., 0] if part.shape[-1] == 1 else part for name, part in parts.items()}
@@ -112,12 +112,12 @@ def values(readings):
     return named(readings)
 
 
-# What they mean.
+# Meaning of the readings.
 
 
 @pytest.mark.slow
 def test_an_imu_feels_how_its_site_moves(model, motion, values):
-    """The second derivative of the site's position along the motion, which is what `a` makes of it, less g."""
+    """The reading is the second derivative of the site's position under acceleration `a`, minus g."""
     q, v, tau = motion
 
     @jax.jit
@@ -130,7 +130,7 @@ def test_an_imu_feels_how_its_site_moves(model, motion, values):
         zero, one = jnp.zeros(()), jnp.ones(())
         speed = lambda t: jax.jvp(place, (t,), (one,))[1]
         twist = rbd.site_velocities(model, q, v, frame="site")[0]
-        # What the flange's weld transmits, in the axes of the site.
+        # The wrench transmitted by the flange's weld, in the axes of the site.
         wrench = model.named("site", "wrist").placement.inverse_force(
             rbd.joint_wrenches(model, q, v, a)[model.body_index("flange")]
         )
@@ -146,7 +146,7 @@ def test_an_imu_feels_how_its_site_moves(model, motion, values):
 
 
 def test_at_rest_it_feels_gravity(model, motion):
-    """Upwards, as the ground holds what stands on it; and a lamp on a flange weighs what it weighs."""
+    """The reading points up, opposite to gravity; the force of a lamp on a flange is its weight."""
     held = rbd.lock_joints(model, ["hull", "shoulder", "elbow", "cart"])
     assert [one.name for one in held.sensors] == [one.name for one in SENSORS if not one.joints]
     none = np.zeros(0)
@@ -175,7 +175,7 @@ def test_the_others(model, motion, readings, values):
 
 @pytest.mark.slow
 def test_springs_and_constraints_on_bodies_are_borne():
-    """A pendulum that a spring holds, and one that is tied: the hinge bears what they do not."""
+    """A pendulum held by a spring, and one with a constraint: the hinge supports the rest."""
     spring = rbd.forces.SpringDamper(
         ("world", "bob"), ((0, 0, 1), (0, 0, -1)), rest_length=0.5, spring_constant=30.0
     )
@@ -187,11 +187,11 @@ def test_springs_and_constraints_on_bodies_are_borne():
     state = rbd.State(np.zeros(1), np.zeros(1))
     force = lambda model, **more: named(rbd.sense(model, state, **more))["force"]
     weight, held = force(bare), force(rbd.add_forces(bare, spring))
-    # At rest and hanging, the spring pulls upwards with 30 (2 - 0.5).
+    # At rest and hanging, the spring pulls up with 30 (2 - 0.5).
     assert_each_close(held - weight, np.array([0.0, 0.0, -45.0]), 1e-9)
     pulled = {
         "bob": jax.device_put(np.array([0.0, -4.0, 0.0, 4.0, 0.0, 0.0]))
-    }  # by the end of the rod, sideways
+    }  # a sideways force at the end of the rod
     free, kept = (force(one, f_ext=pulled) for one in (bare, tied))
     a, multipliers = rbd.constrained_dynamics(tied, state.q, state.v, np.zeros(1), pulled)
     expected = rbd.joint_wrenches(tied, state.q, state.v, a, pulled, multipliers)
@@ -200,7 +200,7 @@ def test_springs_and_constraints_on_bodies_are_borne():
 
 
 def test_a_joint_that_friction_holds():
-    """With a step it is felt to be held, also on an axis that is not loaded; without one it falls."""
+    """With a time step it is held, also on an unloaded axis; without one it falls."""
     imu = rs.Accelerometer("imu", rs.OnBody("bob", (0, 0, -1)))
     model = rbd.attach(rbd.load("pendulum"), imu)
     stuck = eqx.tree_at(lambda m: m.friction, model, jax.device_put(np.array([100.0])))
@@ -225,10 +225,13 @@ def test_a_joint_that_friction_holds():
 
 @pytest.mark.slow
 def test_edits_do_not_change_what_is_read(model, motion, readings):
-    """Fused, renamed, put together, built anew: the same readings, to rounding. Locked: of what does not move."""
+    """Fused, renamed, concatenated or rebuilt models have the same readings, to rounding.
+
+    Locked models have those of the remaining sensors.
+    """
     q, v, tau = motion
     fused = rbd.fuse_fixed(model)
-    # The lamp is part of the flange, which stays for the sake of the force sensor and the centre of mass.
+    # The lamp is part of the flange, which is not fused because of the force sensor and the center of mass.
     assert fused.body_names == ("hull", "upper", "lower", "flange", "cart")
     assert fused.topology.fixed.tolist() == [False, False, False, True, False]
     names = {("sensor", "gyro"): "imu", ("site", "tip"): "end", ("sensor", "axis"): "y"}
@@ -245,7 +248,7 @@ def test_edits_do_not_change_what_is_read(model, motion, readings):
 
 @pytest.mark.slow
 def test_what_a_lock_takes_goes(model, motion):
-    """Sensors of a locked joint go; the others read what they do in the same motion of the whole."""
+    """Locking removes sensors of the joint; the others read the same as in the full model with this motion."""
     q, v, _ = motion
     still = v.copy()
     still[model.v_slice("elbow")] = 0.0
@@ -273,7 +276,7 @@ def test_a_site_that_goes_is_missed(model):
 
 @pytest.mark.slow
 def test_derivatives(model, motion):
-    """By q, v and tau at once, backwards, against central differences along a direction."""
+    """With respect to q, v and tau at once, in reverse mode, compared with central differences along a direction."""
     q, v, tau = motion
 
     def changed(step):
@@ -284,7 +287,7 @@ def test_derivatives(model, motion):
     direction = np.random.default_rng(9).normal(size=3 * model.nv)
     weigh = lambda readings: (
         jnp.sin(jnp.arange(1.0, 1.0 + readings.size)) @ readings
-    )  # all at once, with both signs
+    )  # all readings at once, with both signs
     weighted = jax.jit(jax.value_and_grad(lambda step: weigh(changed(step))))
     numeric = quotient(lambda t: weighted(t * direction)[0])
     assert_close(np.asarray(weighted(np.zeros(3 * model.nv))[1]) @ direction, numeric, 1e-7)
@@ -292,7 +295,7 @@ def test_derivatives(model, motion):
 
 @pytest.mark.slow
 def test_derivatives_are_finite_everywhere(model):
-    """At rest, at the limit, where frames coincide, and where one is turned by half a turn."""
+    """At rest, at the limit, for coincident frames, and for a rotation of half a turn."""
     half = rs.FrameOrientation("half", rs.OnBody("hull"), rs.OnBody("hull", at(0, 0, 0, 0, 0, np.pi)))
     same = rs.FrameOrientation("same", rs.OnBody("hull"), rs.OnBody("hull"))
     nothing = rs.SubtreeAngularMomentum("nothing", "dust"), rs.SubtreeCenterOfMass("nowhere", "dust")
@@ -314,7 +317,7 @@ def test_derivatives_are_finite_everywhere(model):
 
 @pytest.mark.slow
 def test_single_precision(model, motion, values):
-    """To 1e-5 of the numbers of the sensor."""
+    """Accurate to 1e-5 relative to the size of the readings."""
     q, v, tau = (x.astype(np.float32) for x in motion)
     read = sense(rbd.astype(model, jnp.float32), q, v, tau)
     assert read.vector.dtype == jnp.float32
@@ -322,19 +325,19 @@ def test_single_precision(model, motion, values):
         assert_close(found, values[name], 1e-5, name)
 
 
-# Errors.
+# Sensor noise.
 
 
 @pytest.fixture(scope="module")
 def noisy(model):
-    """Some of the sensors, with errors."""
+    """Some of the sensors, with noise."""
     names = ("gyro", "angle", "kinetic", "orientation", "axis", "ball")
     sensors = [one.changed(noise=rs.Noise(0.1, 0.05)) for one in model.sensors if one.name in names]
     return rbd.attach(replace(model, attached=model.sites), *sensors)
 
 
 def test_noise(noisy, motion, values):
-    """Of the deviation that was asked for; axes and quaternions stay of length one, and turn by as much."""
+    """Noise has the specified deviation; axes and quaternions keep unit length and rotate by as much."""
     q, v, _ = motion
     many = jax.jit(jax.vmap(lambda key: rbd.sense(noisy, rbd.State(q, v), key=key)))
     keys = jax.random.split(jax.random.key(0), 4000)
@@ -357,7 +360,7 @@ def test_noise(noisy, motion, values):
 
 @pytest.fixture(scope="module")
 def path():
-    """A pendulum that falls, with an angle measured well, late, and badly."""
+    """A falling pendulum with exact, delayed and noisy angle sensors."""
     sensors = (
         rs.JointPosition("angle", "swing"),
         rs.JointPosition("late", "swing", delay=0.025),
@@ -373,7 +376,7 @@ def path():
 
 
 def test_along_a_trajectory(path):
-    """Each row is what is read in its state, under its control; what is late is on the chord between rows."""
+    """Each row equals the reading in its state under its control; delayed readings interpolate between rows."""
     model, motion = path
     read = rbd.sense_along(model, motion)
     assert read.vector.shape == (100, 9)
@@ -390,7 +393,7 @@ def test_along_a_trajectory(path):
 
 
 def test_errors_along_a_trajectory(path):
-    """A bias is one number for a key, a drift grows with the square root of time."""
+    """A bias is constant for a key, a drift grows with the square root of time."""
     model, motion = path
     keys = jax.random.split(jax.random.key(2), 500)
     read = named(jax.jit(jax.vmap(lambda key: rbd.sense_along(model, motion, key=key)))(keys))
@@ -403,7 +406,7 @@ def test_errors_along_a_trajectory(path):
     )
 
 
-# Refused.
+# Errors.
 
 
 BAD = {
@@ -454,11 +457,11 @@ def test_a_model_without_sensors_reads_nothing():
 
 
 def test_no_acceleration_is_computed_that_nobody_asks_for(model, motion):
-    """Of a model with a gyro alone nothing is computed that depends on forces."""
+    """With only a gyro, nothing that depends on forces is computed."""
     q, v, tau = motion
     late = {"accelerometer", "force", "torque", "acceleration", "spinning up"}
     early = replace(model, attached=tuple(thing for thing in model.attached if thing.name not in late))
-    # If an acceleration were traced, what acts would be asked.
+    # If an acceleration were traced, the force would be called.
     asked = []
 
     def force(model, state, t):

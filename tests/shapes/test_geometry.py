@@ -1,4 +1,4 @@
-"""What geometries weigh and how they are drawn: laws, and meshes against formulas."""
+"""Inertias and triangles of geometries: laws, and meshes compared with formulas."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ def edges(faces):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_triangles_bound_the_body(name):
-    """Closed, outward, and of the inertia of the body, to what 32 sides leave of a round one."""
+    """Triangles are closed, point outward, and have the body's inertia, up to the error of 32 sides for round ones."""
     body = BODIES[name]
     vertices, faces = body.triangles()
     found = edges(faces)
@@ -52,7 +52,7 @@ def test_capsule_without_a_middle_is_a_ball():
 
 @pytest.mark.parametrize("scale", [(2.0, 3.0, 0.5), (-2.0, 3.0, 0.5)])
 def test_scaled_mesh(scale):
-    """As the scaled vertices have it, mirrored ones too; off centre, so that every term counts."""
+    """The inertia equals that of the scaled vertices, also if mirrored; off center, so that all terms matter."""
     vertices, faces = Box((0.1, 0.2, 0.3)).triangles()
     vertices = vertices @ np.array([[1, 0.2, 0], [0, 1, 0.3], [0, 0, 1]]) + [0.5, -0.2, 0.1]
     mesh = Mesh(vertices, faces, scale)
@@ -67,7 +67,7 @@ def test_mesh_of_separate_triangles_is_closed():
 
 
 def test_convex_hull():
-    """Of a box with a dent: the box."""
+    """The hull of a box with a dent is the box."""
     vertices, faces = Box((0.1, 0.2, 0.3)).triangles()
     dented = np.vstack([vertices, [0, 0, 0.1]])
     top = faces[(vertices[faces][:, :, 2] > 0).all(axis=1)]
@@ -82,7 +82,10 @@ def test_convex_hull():
 
 
 def test_sizes_are_leaves():
-    """Inertias can be differentiated by sizes, compiled, and in single precision; what a mesh is made of is no leaf."""
+    """Inertias are differentiable with respect to sizes, also compiled and in single precision.
+
+    The vertices of a mesh are not leaves.
+    """
     mass = jax.jit(
         jax.grad(lambda r, s: Sphere(r).inertia(1.0).mass + BODIES["mesh"].inertia(1.0).mass * s, 0)
     )

@@ -1,4 +1,4 @@
-"""Rays against MuJoCo's, against the triangles that shapes are drawn with, and their gradients."""
+"""Rays: comparison with MuJoCo and with the triangles of shapes, and gradients."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ GEOMETRIES = {
 
 
 def drawn():
-    """Rays from all around, towards the middle; from inside; and along the axes."""
+    """Returns rays from all around toward the center, from inside, and along the axes."""
     random = np.random.default_rng(5)
     starts = random.normal(size=(60, 3))
     starts[:40] *= 3 / np.linalg.norm(starts[:40], axis=1, keepdims=True)
@@ -41,7 +41,10 @@ def drawn():
 
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_as_mujoco_has_it(name):
-    """`mj_rayGeom` and its kin, in lengths of the direction; meshes and terrain in single precision, which they have there."""
+    """Distances equal those of `mj_rayGeom` and similar functions, in units of the direction's length.
+
+    Meshes and terrain agree in single precision, which MuJoCo uses for them.
+    """
     mujoco = pytest.importorskip("mujoco")
     body = GEOMETRIES[name]
     sizes = " ".join(str(x) for leaf in jax.tree.leaves(body) for x in np.ravel(leaf))
@@ -60,7 +63,7 @@ def test_as_mujoco_has_it(name):
     data = mujoco.MjData(compiled)
     mujoco.mj_forward(compiled, data)
     origins, directions = drawn()
-    if name == "terrain":  # there it has a floor inside, at zero height
+    if name == "terrain":  # MuJoCo's terrain has a floor inside, at height zero
         origins, directions = origins[:40], directions[:40]
     found = jax.jit(jax.vmap(body.ray))(origins, directions)
     met = 0
@@ -74,7 +77,7 @@ def test_as_mujoco_has_it(name):
 
 @pytest.mark.parametrize("name", [name for name in GEOMETRIES if name != "plane"])
 def test_rays_meet_what_is_drawn(name):
-    """As the triangles of the body, to what 32 sides leave of a round one."""
+    """Hits equal those of the body's triangles, up to the error of 32 sides for round ones."""
     body = GEOMETRIES[name]
     origins, directions = drawn()
     exact = name in ("box", "terrain", "mesh")
@@ -88,7 +91,7 @@ def test_rays_meet_what_is_drawn(name):
 
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_gradients(name):
-    """Along a random direction in sizes, origin and direction, of rays that stay where they meet; finite for all rays."""
+    """Derivatives along a random direction in sizes, origin and direction, where smooth; finite for all rays."""
     body = Plane((0.9, 0.8)) if name == "plane" else GEOMETRIES[name]
     origins, directions = drawn()
 
@@ -111,14 +114,14 @@ def test_gradients(name):
     smooth = np.isfinite(difference) & (np.abs(difference) < 10)
     assert smooth.sum() > 12
     close = np.abs(rate - difference) < 1e-6 * (1 + np.abs(difference))
-    # A ray that comes to another face on the way is not smooth.
+    # A ray that hits another face after the change is not smooth.
     assert (smooth & ~close).sum() <= 1
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((back, rate)))
     assert any(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(back[0])) or name == "plane"
 
 
 def test_far_away_is_as_near():
-    """What a ray from a thousand radii meets is known to 1e-12 of the way."""
+    """The hit of a ray from a thousand radii away is accurate to 1e-12 relative to the distance."""
     body, far = Sphere(0.5), np.array([1000.0, 2000.0, 500.0])
     aim = np.array([0.1, 0.2, -0.3])
     direction = (aim - far) / np.linalg.norm(aim - far)
@@ -127,7 +130,7 @@ def test_far_away_is_as_near():
 
 
 def test_rays_in_a_model():
-    """The nearest shape of all, those of no opacity not seen; directions of any length."""
+    """The nearest shape counts, transparent shapes are ignored; directions have any length."""
     floor = rbd.Shape("floor", "world", Plane(), (0, 0, -3))
     ball = rbd.Shape("ball", "lower", Sphere(0.1), (0, 0, -1))
     ghost = rbd.Shape("ghost", "world", Sphere(1.0), (0, 0, -2), rgba=(1, 1, 1, 0))

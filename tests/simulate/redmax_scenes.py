@@ -1,6 +1,7 @@
 """The scenes of the reference implementation of Sueda's notes (github.com/sueda/redmax), in g, cm and s.
 
-All bodies are cuboids of density one. Here the frame of a body is that of its joint; the cuboid's centre is a point of it.
+All bodies are cuboids of density one. The frame of a body is that of its joint; the cuboid's center is a point in this
+frame.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ X, Y, Z = np.eye(3)
 
 @dataclass(frozen=True)
 class Scene:
-    """What to simulate, and the energy `T + V - V(0)` that linearly implicit Euler reaches in the reference."""
+    """A simulation, and the energy `T + V - V(0)` that linearly implicit Euler reaches in the reference."""
 
     model: rbd.Model
     state: rbd.State
@@ -40,7 +41,7 @@ class Scene:
 
 
 def build(bodies, gravity=(0.0, 0.0, -980.0), loops=(), **along):
-    """A model of `(parent, joint, place in the parent, sides, centre)`; `along` acts along every joint."""
+    """Returns a model of `(parent, joint, place in the parent, sides, center)`; `along` applies to every joint."""
     builder = rbd.ModelBuilder(gravity, "scene")
     for number, (parent, joint, place, sides, centre) in enumerate(bodies):
         inertia = rbd.Inertia.box(float(np.prod(sides)), sides, tuple(float(x) for x in centre))
@@ -57,7 +58,7 @@ def state(q, v=None):
 
 
 def chain(*hinges):
-    """Bars of 10 cm along x, one after the other."""
+    """Returns a series of bars of 10 cm along x."""
     return [(i - 1, hinge, 10 * X if i else 0 * X, (10, 1, 1), 5 * X) for i, hinge in enumerate(hinges)]
 
 
@@ -111,7 +112,7 @@ def loop_bodies():
 
 
 def proportional_angles(tied=True):
-    """Three bars, each turned half as far as the one before; with constraints, or to be reduced."""
+    """Three bars, each rotated half as far as the previous one; with constraints, or for reduction."""
     names = [f"body {i}" for i in range(3)]
     ties = [
         constraints.CoordinateCoupling({first: (0.0, 0.5), second: (0.0, -1.0)})
@@ -123,7 +124,7 @@ def proportional_angles(tied=True):
 
 
 def led_joint():
-    """Hybrid dynamics: the first of three bars is led through three quarters of a turn."""
+    """Hybrid dynamics: the first of three bars has a prescribed rotation through three quarters of a turn."""
 
     def angle(time):
         share = 2 * (time / 7 - 0.5)
@@ -140,7 +141,7 @@ def led_joint():
 
 
 def mass_springs():
-    """Two bars and two deformables: every node moves freely, those at the ends tied by constraints; explicit springs."""
+    """Two bars and two deformables with free nodes, whose end nodes are constrained; explicit springs."""
     builder = rbd.ModelBuilder.from_model(build(chain(turn(Y), turn(Y))))
     ends = np.array([30 * X + 10 * Z, 20 * X, 5 * X, 15 * X])
     places = np.insert(ends, 1, ends[:2].mean(axis=0), axis=0)
@@ -153,7 +154,7 @@ def mass_springs():
     for node, body, point in ties:
         builder.add_constraint(constraints.Connect(body, point, f"node {node}", (0.0, 0.0, 0.0)))
     model, scheme = builder.build(), rbd.LinearlyImplicitEuler(baumgarte=5.0)
-    # As a control, held over the step, the springs are explicit.
+    # As controls held over the step, the springs are explicit.
     controls = lambda time, state: springs(model, state.q, state.v)
     return Scene(model, state([0] * model.nq), -11740.4013565295, 1.0, 5e-3, scheme, controls), springs
 
@@ -164,7 +165,7 @@ def loop_by_a_spring():
 
 
 def spring_damper(first, second, place, length):
-    """As the reference has it: per length."""
+    """Returns a spring with coefficients per length, as in the reference."""
     return forces.SpringDamper((first, second), place, length, 1e6 / length, 1e3 / length)
 
 
@@ -219,7 +220,7 @@ def free_body():
 
 
 def balls_in_angles():
-    """Two bars on ball joints in Euler angles, in which the reference starts too."""
+    """Two bars on ball joints in Euler angles, which the reference also uses at the start."""
     joint = joints.SphericalEuler("xyz")
     bodies = [(i - 1, joint, -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in (0, 1)]
     return Scene(build(bodies), state([PI / 8, 0, 0, PI / 2, 0, 0], [2, 2, 2, 0, 0, 0]), 0.0, 1.0, 2e-3)
@@ -238,7 +239,7 @@ def turning_slide():
 
 
 def spline():
-    """A bar that rides on a closed curve of frames."""
+    """A bar that slides along a closed curve of frames."""
     place = np.array([-10 * X, -2 * Z, 10 * X, 2 * Z])
     angles = np.array([PI, PI / 2, 0, -PI / 2])
     bodies = [
@@ -250,9 +251,9 @@ def spline():
 
 
 class InTwists(forces.Force):
-    """A force as (2.79) has it implicit: `Jᵀ K J` with K the symmetric part of its stiffness in body twists, and J held.
+    """A force that is implicit as in (2.79): `Jᵀ K J` with K the symmetric stiffness in body twists and constant J.
 
-    What the force itself has beside it, the change of `Jᵀ` under the wrenches of now, is of first order in the step too.
+    The exact derivative also has the change of `Jᵀ` under the current wrenches, a first-order effect in the step.
     """
 
     force: forces.Force
@@ -271,9 +272,9 @@ class InTwists(forces.Force):
 
 
 class HingeInTheWorld(constraints.Constraint):
-    """The loop of a mechanism in the x-z plane, its gap in the axes of the world as the reference stabilizes it.
+    """The loop of a mechanism in the x-z plane, with its gap in world axes as the reference stabilizes it.
 
-    `HingeLoop` has the gap in those of its first body. Both are zero together, but `ġ = -γ g` is not the same for both.
+    `HingeLoop` has the gap in the axes of its first body. Both vanish together, but `ġ = -γ g` differs.
     """
 
     rows = 2
@@ -287,10 +288,10 @@ class HingeInTheWorld(constraints.Constraint):
 
 
 class LedTip(constraints.NonholonomicConstraint):
-    """A body led in the x-z plane: how it turns, and how its centre moves as seen in its own axes.
+    """Prescribed motion of a body in the x-z plane: its rotation, and its center's velocity in body axes.
 
-    It backs and turns for two seconds, turns back, goes off turning the other way, and comes to rest after eight. What counts
-    over a step of the reference is the velocity at its end, in the axes of its start.
+    It moves back and turns for two seconds, turns back, leaves while turning the other way, and stops after eight. Over a
+    step, the reference uses the velocity at the end in the axes of the start.
     """
 
     time: jax.Array
@@ -315,7 +316,7 @@ class LedTip(constraints.NonholonomicConstraint):
 
 
 def led_tip():
-    """Four bars in a row, the last one led as a body: one degree of freedom is left."""
+    """Four bars in a row, the last with prescribed motion: one degree of freedom is left."""
     bodies = [
         (-1, turn(Y), 0 * X, (1, 1, 10), -5 * Z),
         (0, turn(Y), -10 * Z, (10, 1, 1), 5 * X),
@@ -328,7 +329,7 @@ def led_tip():
 
 
 def led_tip_and_joint():
-    """Five bars in a row, the last one led as a body and a joint led as well."""
+    """Five bars in a row, the last body and one joint with prescribed motion."""
 
     def angle(time):
         return PI / 2 / (1 + jnp.exp(-7 * (2 * (time / 10 - 0.5))))
@@ -351,7 +352,7 @@ def led_tip_and_joint():
 
 
 def driven_linkage():
-    """A crank and two rods on a bar that hangs; the crank turns twice a second."""
+    """A crank and two rods on a hanging bar; the crank turns twice per second."""
     z, crank, speed = np.sqrt(1280) / 3, 22 / 3, 4 * PI
     lean = crank - 6
 
@@ -375,7 +376,7 @@ def driven_linkage():
 
 
 def branching():
-    """A post, a bar across it, and an arm on either end of that; three directions of axes."""
+    """A post, a crossbar, and an arm on each of its ends; three directions of axes."""
     bodies = [
         (-1, turn(X), 15 * Z, (1, 1, 10), -5 * Z),
         (0, turn(Z), -10 * Z, (1, 20, 1), 0 * X),
@@ -386,7 +387,7 @@ def branching():
 
 
 def steps_of_torque():
-    """Three bars and torques that change twice; what acts over a step is that of its end."""
+    """Three bars with torques that change twice; each step uses the torque at its end."""
 
     def torques(time, state):
         phase = jnp.sum((time + 5e-2 > jnp.array([3.0, 6.0]) - 1e-6).astype(int))
@@ -397,7 +398,7 @@ def steps_of_torque():
 
 
 def coupled_loop():
-    """Six hinges in a loop, one of them turned half as far as another, and an arm on it."""
+    """Six hinges in a loop, one rotated half as far as another, and an arm on it."""
     bodies = [
         (-1, joints.Fixed(), 0 * X, (10, 1, 1), 0 * X),
         (0, turn(Y), 5 * X, (1, 1, 10), -5 * Z),
@@ -415,7 +416,7 @@ def coupled_loop():
 
 
 def pulled_chain():
-    """Three bars that resist moving in their own axes, pulled at the tip by a force that the reference has explicit."""
+    """Three bars with damping in body axes, pulled at the tip by a force that is explicit in the reference."""
     model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0))
     centre = at(5 * X)
     resisting = tuple(InTwists(forces.ViscousDamping(f"body {i}", 10.0, centre)) for i in range(3))
@@ -425,14 +426,14 @@ def pulled_chain():
 
 
 def universal_joints():
-    """Three bars, each turned about one of the two axes of its joint."""
+    """Three bars, each rotated about one of the two axes of its joint."""
     bodies = [(i - 1, joints.Universal(), -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in range(3)]
     start = state([PI / 8, 0, 0, PI / 8, PI / 8, 0])
     return Scene(build(bodies), start, 9679.3365423127)
 
 
 def sliding_loop():
-    """A four-bar linkage of which one joint slides, with an arm on the long bar."""
+    """A four-bar linkage with one sliding joint, with an arm on the long bar."""
     bodies = [
         (-1, joints.Fixed(), 0 * X, (22, 1, 1), 0 * X),
         (0, turn(Y), -11 * X, (1, 1, 10), -5 * Z),
@@ -447,7 +448,7 @@ def sliding_loop():
 
 
 def surface():
-    """A bar that glides on a bowl of frames, and hangs another."""
+    """A bar that slides on a bowl of frames and carries another."""
     share = np.linspace(-1, 1, 4)
     x, y = np.meshgrid(15 * share, 15 * share, indexing="ij")
     tilt = np.broadcast_to((PI / 4 * share)[:, None], (4, 4))
@@ -461,7 +462,7 @@ def surface():
 
 
 def springs_between_bars():
-    """Four bars, with a spring without a rest length from each to the next."""
+    """Four bars, with springs of zero rest length between neighbors."""
     model = build(chain(*[turn(Y)] * 4))
     ties = tuple(
         InTwists(forces.PointToPoint((f"body {i}", f"body {i + 1}"), [4 * X, 10 * X], 1e2)) for i in range(3)
@@ -471,7 +472,7 @@ def springs_between_bars():
 
 
 def composite_body():
-    """A bar with a cylinder across its end, one body (eqs. 1.25 and 1.26)."""
+    """A bar with a cylinder across its end, as one body (eqs. 1.25 and 1.26)."""
     bar = rbd.Inertia.box(10.0, (1, 1, 10), (0.0, 0.0, -5.0))
     rod = rbd.Inertia.cylinder(10 * PI, 1.0, 10.0).placed(at((5.0, 0.0, -10.0), (0.0, PI / 2, 0.0)))
     builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
@@ -480,7 +481,7 @@ def composite_body():
 
 
 def two_blocks():
-    """The reference has them of a mesh, whose coordinates and integrals are rounded."""
+    """Two blocks; the reference uses a mesh with rounded coordinates and integrals."""
     block = np.array([[x, y, z] for x in (0, 1) for y in (-1, 1) for z in (-3, 0)], float)
     faces = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
     faces += [(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
@@ -498,7 +499,7 @@ def sliding_bar():
 
 
 def stops():
-    """Three bars hanging in hinges that turn one way only, stopped by springs and dampers."""
+    """Three hanging bars on hinges that turn only one way, with limits made of springs and dampers."""
     model = build(chain(*[turn(Y)] * 3), (980.0, 0.0, 0.0), damping=1e2, lower=-PI / 2, upper=0.0)
     stop = forces.JointLimit(1e5, 1e2, transition=1e-9)
     return Scene(model, state([0, -PI / 6, -PI / 6]), 0.0, 1.0, 5e-3, forces=(stop,))

@@ -1,4 +1,4 @@
-"""Every scheme of fixed steps, with its order."""
+"""Every scheme with fixed steps, with its order."""
 
 import rbd_jax as rbd
 

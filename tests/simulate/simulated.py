@@ -13,7 +13,7 @@ BELOW = rbd.Transform.from_xyz_rpy((0.0, 0.0, -1.0))
 
 
 def pendulum(links=2, gravity=9.81, **along):
-    """Rods that hang from one another."""
+    """Returns a chain of hanging rods."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="pendulum")
     builder.add_body("link 0", "world", HINGE, inertia=ROD, **along)
     for i in range(1, links):
@@ -22,7 +22,7 @@ def pendulum(links=2, gravity=9.81, **along):
 
 
 def tumbler():
-    """A floating body with an arm on a ball joint: nothing about its manifold is flat."""
+    """Returns a floating body with an arm on a ball joint: a fully curved configuration manifold."""
     builder = rbd.ModelBuilder(gravity=(0.3, -0.2, -9.81), name="tumbler")
     builder.add_body(
         "trunk", "world", rbd.joints.Free(), inertia=rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1))
@@ -35,7 +35,7 @@ def tumbler():
 
 
 def heavy_top(motion=None):
-    """The fast heavy top of Brüls, Cardona & Arnold (2012), its pivot led along z by a function of time."""
+    """Returns the fast heavy top of Brüls, Cardona & Arnold (2012); a function of time moves its pivot along z."""
     builder = rbd.ModelBuilder(name="top")
     pivot = "world"
     if motion is not None:
@@ -46,12 +46,12 @@ def heavy_top(motion=None):
     return builder.build()
 
 
-#: How the top starts.
+#: Initial state of the top.
 SPIN = rbd.State(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 150.0, -4.61538]))
 
 
 def floating_pair(gravity=(0.0, 0.0, 0.0), joint=None, arm=ROD):
-    """A floating body that carries another, neither of them balanced."""
+    """Returns a floating body that carries another, both unbalanced."""
     builder = rbd.ModelBuilder(gravity=gravity, name="pair")
     trunk = rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1))
     builder.add_body("trunk", joint=rbd.joints.Free(), inertia=trunk)
@@ -65,7 +65,7 @@ def _drawn(model, seed):
 
 
 def moving(model, seed=0):
-    """A state away from everything special."""
+    """Returns a generic state."""
     q = _drawn(model, seed)
     return rbd.State(q, jnp.asarray(np.random.default_rng(seed).normal(size=model.nv)))
 

@@ -1,4 +1,4 @@
-"""The schemes that choose their steps: accuracy, derivatives, and what happens where they cannot go on."""
+"""Adaptive schemes: accuracy, derivatives, and failures."""
 
 import re
 import sys
@@ -22,7 +22,7 @@ Result = result()
 
 
 def test_the_heavy_top_after_two_seconds():
-    """Centre of mass after 1 s and 2 s and the angular velocity after 2 s, to nine digits, by a scheme of diffrax."""
+    """The center of mass after 1 s and 2 s and the angular velocity after 2 s match to nine digits, with a diffrax scheme."""
     model = heavy_top()
     rule = scheme("Adaptive", solver=diffrax.Dopri8(), rtol=1e-13, atol=1e-13, max_steps=5000)
     path = jax.jit(lambda s: rbd.rollout(model, s, dt=1.0, steps=2, scheme=rule))(SPIN)
@@ -35,7 +35,7 @@ def test_the_heavy_top_after_two_seconds():
 
 
 def test_own_pair_is_that_of_diffrax():
-    """But for the error estimate, for which diffrax has another scheme of fourth order."""
+    """The pair differs only in the error estimate, for which diffrax has another fourth-order scheme."""
     own, other = scheme("RKMK45").pair, scheme("Adaptive", solver=diffrax.Dopri5()).pair
     assert own.order == other.order == 5
     assert_each_close(
@@ -45,7 +45,7 @@ def test_own_pair_is_that_of_diffrax():
 
 
 def test_error_follows_the_tolerance():
-    """A thousand times the tolerance, between a hundred and ten thousand times the error."""
+    """A thousand times the tolerance gives between a hundred and ten thousand times the error."""
     model, state = pendulum(), moving(pendulum())
 
     @jax.jit
@@ -59,7 +59,7 @@ def test_error_follows_the_tolerance():
 
 
 def swing(x):
-    """A number from a rollout of a pendulum, from its initial state, gravity, a control and the time step."""
+    """Returns a scalar of a pendulum's rollout as a function of initial state, gravity, a control and the time step."""
     model = pendulum(1, damping=0.1)
     model = eqx.tree_at(lambda m: m.gravity, model, jnp.stack([0 * x[0], 0 * x[0], x[0]]))
     path = rbd.rollout(
@@ -75,7 +75,7 @@ def swing(x):
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 def test_derivatives(order):
-    """Forward and reverse, and forward of reverse, under vmap; against finite differences."""
+    """Forward, reverse and forward-over-reverse mode under vmap match finite differences."""
     x = jnp.array([[-9.81, 0.5, 0.3, 0.2, 0.4], [-5.0, 2.0, -1.0, 0.1, 0.3]])
     reverse = jax.jit(jax.vmap(jax.grad(swing)))
     if order == 1:
@@ -88,7 +88,7 @@ def test_derivatives(order):
 
 
 def test_codes():
-    """Too few steps allowed; a tolerance that no step meets; a motion that ends in finite time."""
+    """Too few steps allowed; a tolerance that no step meets; a motion that diverges in finite time."""
     model = pendulum(1)
 
     def run(state, **options):
@@ -133,7 +133,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_tolerances_are_refused(case, monkeypatch):
-    """Where the scheme is made."""
+    """The constructor raises the error."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     options, message = WRONG[case]
     for name, solver in (("RKMK45", {}), ("Adaptive", {"solver": diffrax.Dopri5()})):
@@ -142,14 +142,14 @@ def test_wrong_tolerances_are_refused(case, monkeypatch):
 
 
 def test_traced_tolerances_are_refused():
-    """And those that are known are plain numbers, of whatever kind they were given."""
+    """Concrete tolerances of any type become plain numbers."""
     with pytest.raises(ValueError, match="rtol of an adaptive scheme is traced"):
         jax.jit(lambda r: (scheme("RKMK45", rtol=r), r)[1])(1e-6)
     assert scheme("RKMK45", rtol=jnp.asarray(np.array(0.5))) == scheme("RKMK45", rtol=0.5)
 
 
 def test_a_model_without_degrees_of_freedom():
-    """One body, fixed: nothing moves, and nothing is wrong with that."""
+    """A single fixed body is simulated without an error."""
     builder = rbd.ModelBuilder()
     builder.add_body("base", "world", rbd.joints.Fixed(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     model = builder.build()

@@ -1,5 +1,4 @@
-"""Friction inside joints that grows with what they bear (Sueda's notes, §2.11): it holds what it can hold, and is what closed
-forms and staggered projections of the contacts say."""
+"""Load-dependent joint friction (Sueda's notes, §2.11): sticking limits, closed forms and staggered projections."""
 
 import dataclasses
 import functools
@@ -21,7 +20,7 @@ TIP = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
 
 
 def hinge(inertia, gravity=(0.0, 0.0, -G), **bearing):
-    """A body on a hinge about y."""
+    """Returns a body on a hinge about y."""
     builder = rbd.ModelBuilder(gravity=gravity, name="hinge")
     builder.add_body("body", joint=joints.Revolute((0, 1, 0)), inertia=inertia)
     return rbd.attach(builder.build(), forces.Bearing("body", **bearing))
@@ -35,21 +34,21 @@ WHEEL = rbd.Inertia.from_mass_com(2.0, (0, 0, 0), 0.1 * np.eye(3))
 PENDULUM = rbd.Inertia.from_mass_com(2.0, (0, 0, -0.5), 0.1 * np.eye(3))
 
 
-#: Starts that `swung` takes at once, so that it is compiled once.
+#: Number of initial states in each call of `swung`, fixed so that it compiles once.
 STARTS = 20
 
 
 @functools.partial(jax.jit, static_argnums=3)
 @functools.partial(jax.vmap, in_axes=(0, 0, None, None))
 def swung(q, v, dt, scheme):
-    """Rubbing pendulums after 200 steps from each start."""
+    """Returns trajectories of 200 steps of pendulums with friction, from each initial state."""
     model = hinge(PENDULUM, coefficient=0.4, radius=0.1)
     return rbd.rollout(model, rbd.State(q, v), dt=dt, steps=200, scheme=scheme)
 
 
 @pytest.mark.slow
 def test_a_wheel_on_a_loaded_bearing():
-    """It loses μ r m g / I of its speed a second, stops, and stays."""
+    """Its speed decreases by μ r m g / I per second until it stops and stays at rest."""
     model = hinge(WHEEL, coefficient=0.1, radius=0.05)
     path = rbd.rollout(model, start([0.3], [1.0]), dt=DT, steps=150)
     t = np.asarray(path.t)
@@ -60,7 +59,7 @@ def test_a_wheel_on_a_loaded_bearing():
 
 
 def test_a_pendulum_is_held_where_its_lever_is_short():
-    """At rest up to sin q = μ r / l, whatever it weighs, and a torque above that moves it."""
+    """It rests up to sin q = μ r / l for any weight, and moves beyond."""
     edge = np.arcsin(0.4 * 0.1 / 0.5)
     q = edge * np.array([-0.999, 0.0, 0.5, 0.999, 1.001, -1.001])
     q = np.concatenate([q, np.zeros(STARTS - 6)])[:, None]
@@ -71,7 +70,7 @@ def test_a_pendulum_is_held_where_its_lever_is_short():
 
 
 def test_a_pendulum_that_swings():
-    """The torque is μ r times the reaction, which depends on the acceleration that follows."""
+    """The torque is μ r times the reaction, which depends on the resulting acceleration."""
     model = hinge(PENDULUM, coefficient=0.4, radius=0.1)
     mass, lever, inertia = 2.0, 0.5, 0.1 + 2 * 0.25
     rng = np.random.default_rng(0)
@@ -82,14 +81,14 @@ def test_a_pendulum_that_swings():
         a = (-mass * G * lever * np.sin(q) - 0.4 * 0.1 * normal * np.sign(v)) / inertia
     one = swung(q[:, None], v[:, None], 1e-3, rbd.SemiImplicitEuler())
     assert_close((np.asarray(one.v)[:, 1, 0] - v) / 1e-3, a, 1e-8)
-    # Of itself, at the moment, with friction smoothed: the same where it moves fast.
+    # `acceleration` smooths friction and gives the same at high speed.
     now = jax.jit(jax.vmap(lambda q, v: rbd.acceleration(model, rbd.State(q, v))))
     assert_close(np.asarray(now(q[:, None], v[:, None]))[:, 0], a, 1e-4)
 
 
 @pytest.mark.slow
 def test_as_staggered_projections_of_the_contacts_inside():
-    """Four contacts around each end of a cylinder, as Sueda has them (algorithm 8, eq. 2.118), on a free body."""
+    """Four contacts around each end of a cylinder on a free body, as in Sueda (algorithm 8, eq. 2.118)."""
     mu, r, length, h = 0.3, 0.05, 0.2, 1e-3
     inertia = rbd.Inertia.from_mass_com(2.0, (0.0, 0.15, 0.0), np.diag([0.2, 0.1, 0.3]))
     model = hinge(inertia, gravity=(-G, 0.0, 0.0), coefficient=mu, radius=r, length=length)
@@ -102,7 +101,7 @@ def test_as_staggered_projections_of_the_contacts_inside():
             at, t = end * axis + r * n, np.cross(axis, n)
             normals.append(np.concatenate([np.cross(at, n), n]))
             tangents.append(np.concatenate([np.cross(at, t), t]))
-    normals.append(np.concatenate([np.zeros(3), axis]))  # along the axis it is held, without load
+    normals.append(np.concatenate([np.zeros(3), axis]))  # fixed along the axis, without load
     tangents.append(np.concatenate([np.zeros(3), [1.0, 0, 0]]))
     mass = np.asarray(inertia.matrix)
     weight = np.concatenate([np.cross([0, 0.15, 0], [-2 * G, 0, 0]), [-2 * G, 0, 0]])
@@ -117,13 +116,13 @@ def test_as_staggered_projections_of_the_contacts_inside():
     )
     assert solved.code == 0
     assert_close(solved.velocity[1], found, 1e-7)
-    # The bushes are 0.1 to either side and the mass is 0.15 out: they bear 1.25 and -0.25 of the weight.
+    # The bushings are at ±0.1 and the mass at 0.15: they support 1.25 and -0.25 of the weight.
     assert_close(5 - found, h * mu * r * 2 * G * 1.5 / 0.1, 1e-7)
 
 
 @pytest.mark.slow
 def test_a_drawer_jams():
-    """Pushed off its middle by d it moves only as long as 2 μ d < L, however hard it is pushed."""
+    """Pushed at a distance d from its middle, it moves only if 2 μ d < L, for any force."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name="drawer")
     builder.add_body("drawer", joint=joints.Prismatic((1.0, 0, 0)), inertia=WHEEL)
     model = rbd.attach(builder.build(), forces.Bearing("drawer", 0.5, radius=0.1, length=0.4))
@@ -142,7 +141,7 @@ def test_a_drawer_jams():
 
 @pytest.mark.slow
 def test_a_follower_rubs_through_its_gear():
-    """A wheel that turns three times as fast as its leader holds that back with three times its friction; in single precision."""
+    """A wheel that turns three times as fast as its leader slows it by three times its friction; in single precision."""
     builder = rbd.ModelBuilder(name="gear")
     builder.add_body("slow", joint=joints.Revolute((0, 1, 0)), inertia=WHEEL)
     follow = rbd.Mimic("slow", -3.0)
@@ -167,7 +166,10 @@ def four_bar():
 
 @pytest.mark.slow
 def test_with_a_loop():
-    """Each joint by its own reaction, which the others' friction changes (Sueda eqs. 2.119, 2.120). Energy falls; it stops."""
+    """Each joint has its own reaction, which the others' friction changes (Sueda eqs. 2.119, 2.120).
+
+    The energy decreases until the motion stops.
+    """
     plain = four_bar()
     model = rbd.attach(plain, forces.Bearing(["crank", "coupler", "follower"], [2.0, 1.5, 1.0], 0.1))
     q, v = jnp.array([0.6, -0.6, 0.6]), jnp.array([2.0, -2.0, 2.0])
@@ -196,7 +198,7 @@ def chain():
 
 @pytest.mark.slow
 def test_derivatives():
-    """By μ, r, L, torque and state, of what slides and what sticks."""
+    """With respect to μ, r, L, torque and state, for sliding and sticking joints."""
     plain, rng = chain(), np.random.default_rng(1)
     given = {
         "coefficient": jnp.array([0.3, 0.2, 0.4]),
@@ -219,7 +221,7 @@ def test_derivatives():
         return weights @ jnp.concatenate([final.q, final.v])
 
     along = {name: jnp.asarray(rng.normal(size=3)) for name in given}
-    along["v"] = along["v"].at[1].set(0.0)  # what sticks has a velocity of zero
+    along["v"] = along["v"].at[1].set(0.0)  # a sticking joint has zero velocity
     moved = lambda step: jax.tree.map(lambda x, dx: x + step * dx, given, along)
     final = end(given)
     assert abs(final.v[1]) < 1e-9 and abs(final.v[0]) > 0.1 and abs(final.v[2]) > 0.1
@@ -232,7 +234,7 @@ def test_derivatives():
 
 @pytest.mark.slow
 def test_explicit_schemes():
-    """They take it smoothed, as other friction."""
+    """They smooth it, like other friction."""
     q, v = (np.full((STARTS, 1), x) for x in (2.0, 1.5))
     ends = [
         np.asarray(swung(q, v, 1e-3, scheme).q)[0, -1]
@@ -242,7 +244,7 @@ def test_explicit_schemes():
 
 
 def test_other_schemes():
-    """Implicit ones and reduced models refuse it."""
+    """Implicit schemes and reduced models reject bearings."""
     model, state = hinge(PENDULUM, coefficient=0.4, radius=0.1), start([2.0], [1.5])
     with pytest.raises(ModelError, match="bearings.*SemiImplicitEuler"):
         rbd.rollout(model, state, dt=DT, steps=1, scheme=rbd.ImplicitMidpoint())
@@ -253,7 +255,7 @@ def test_other_schemes():
 
 @pytest.mark.slow
 def test_derivatives_where_nothing_presses():
-    """They are finite without load and at rest, and zero by what is held."""
+    """They are finite without load and at rest, and zero for sticking joints."""
     weightless = hinge(WHEEL, gravity=(0.0, 0.0, 0.0), coefficient=0.1, radius=0.05)
 
     def speed(mu, gravity, v):
@@ -265,7 +267,7 @@ def test_derivatives_where_nothing_presses():
     mu, gravity, v = jnp.array(0.1), jnp.array([[0.0, 0, 0], [0, 0, 0], [0, 0, -G]]), jnp.array([0.0, 1, 0])
     by_mu, by_gravity, by_v = slopes(mu, gravity, v)
     assert_close(by_mu, np.zeros(3), 1e-8)
-    # At the kink of a load of zero any slope between those on its two sides will do.
+    # At the kink of zero load, any slope between the one-sided ones is valid.
     most = DT * 0.1 * 0.05 * 2 / 0.1 * (1 + 1e-6)
     assert np.abs(by_gravity).max() <= most and not np.abs(by_gravity[np.array([0, 2])]).max() > 1e-8
     assert_close(by_v, np.array([1.0, 1.0, 0.0]), 1e-6)
@@ -273,7 +275,7 @@ def test_derivatives_where_nothing_presses():
 
 @pytest.mark.slow
 def test_matrices_of_a_step():
-    """Which differentiate forwards."""
+    """These use forward mode."""
     model, state = hinge(PENDULUM, coefficient=0.4, radius=0.1), start([2.0], [1.5])
     a, b = rbd.step_derivatives(model, state, dt=DT)
     by_tau = quotient(lambda tau: rbd.step(model, state, jnp.full(1, tau), dt=DT).v)
@@ -284,7 +286,7 @@ def test_matrices_of_a_step():
 
 @pytest.mark.slow
 def test_under_a_contact_law():
-    """A lever whose tip lies on the floor rises when a torque exceeds half of its weight and what the bearing then holds."""
+    """A lever with its tip on the floor rises if a torque exceeds half of its weight plus the bearing friction."""
     builder = rbd.ModelBuilder(name="lever")
     builder.add_body(
         "lever", "world", joints.Revolute((0, -1, 0)), None, rbd.Inertia.box(1.0, (1, 0.1, 0.1), (0.5, 0, 0))

@@ -1,4 +1,4 @@
-"""Coordinates with borders: after each step a rollout goes on in those that are far from singular, whatever the scheme."""
+"""Coordinates with singularities: after each step a rollout changes to coordinates far from them, for every scheme."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from rbd_jax import joints
 
 
 SECONDS = 1.0
-START = np.array([1.0, 2.0, 8.0])  # more than a whole turn
+START = np.array([1.0, 2.0, 8.0])  # more than a full turn
 
 
 def top(joint):
@@ -21,13 +21,13 @@ def top(joint):
 
 
 def within():
-    """The same coordinates as a part of a joint."""
+    """Returns the same coordinates as part of a joint."""
     return joints.Composite([joints.Fixed(), joints.SphericalExponential()])
 
 
 @pytest.fixture(scope="module")
 def exact():
-    """Where the top is in the end, by quaternions."""
+    """The final orientation of the top, computed with quaternions."""
     model = top(joints.Spherical())
     start = rbd.State(rbd.neutral(model), START)
 
@@ -52,7 +52,7 @@ def exact():
     ],
 )
 def test_turns_without_end(name, order, joint, exact):
-    """A rotation vector that would pass a whole turn, where it is singular, keeps the order of the scheme."""
+    """A rotation vector that would reach its singularity at a full turn keeps the order of the scheme."""
     model, scheme = top(joint()), getattr(rbd, name)()
 
     @jax.jit
@@ -63,19 +63,19 @@ def test_turns_without_end(name, order, joint, exact):
         return path.code, path.q, turned
 
     errors = []
-    # With long steps it goes on after the end; one compilation is enough.
+    # With long steps the motion continues beyond the end time, so that one compilation suffices.
     for n in (100, 200):
         code, q, turned = map(np.asarray, run(START, float(n)))
         q, turned = q[: n + 1], turned[: n + 1]
         assert code == rbd.Result.SUCCESS and np.linalg.norm(q, axis=1).max() < np.pi + 1e-6
-        assert np.abs(np.diff(q, axis=0)).max() > 3  # other coordinates
+        assert np.abs(np.diff(q, axis=0)).max() > 3  # the coordinates changed
         errors.append(np.abs(turned[-1] - exact).max())
     assert errors[1] < 1e-9 or np.log2(errors[0] / errors[1]) > order - 0.3, errors
 
 
 @pytest.mark.slow
 def test_between_two_charts():
-    """Between rows in different coordinates the motion is that of the body, not of the numbers; and derivatives go through."""
+    """Between rows in different coordinates the velocity is that of the body, and derivatives are continuous."""
     model = top(joints.SphericalExponential())
 
     def run(v):

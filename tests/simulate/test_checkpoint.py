@@ -1,4 +1,4 @@
-"""Gradients of rollouts, and what they remember."""
+"""Gradients of rollouts, and the memory that they need."""
 
 import dataclasses
 import functools
@@ -18,14 +18,14 @@ DT = 0.02
 
 
 def final_number(path):
-    """A number that depends on the end and the way."""
+    """Returns a scalar that depends on the final state and the whole trajectory."""
     w = np.random.default_rng(5).uniform(0.5, 1.5, path.q.shape[1] + path.v.shape[1])
     return jnp.concatenate([path.q[-1], path.v[-1]]) @ jnp.asarray(w) + jnp.sum(path.q**2) / len(path.q)
 
 
 @functools.cache
 def gradient(checkpoint, save_every):
-    """Value and gradient of 14 steps by the controls."""
+    """Returns value and gradient of 14 steps with respect to the controls."""
     model = pendulum(1, damping=0.1)
     state = moving(model)
 
@@ -42,7 +42,7 @@ def gradient(checkpoint, save_every):
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpoint, save_every", [(4, 2), (True, 1), (1, 2), (100, 1)])
 def test_checkpoints_change_no_numbers(checkpoint, save_every):
-    """Value and gradient with any number of remembered states, whether or not it divides the steps."""
+    """Value and gradient are equal for any number of stored states, also if it does not divide the steps."""
     assert_each_close(gradient(checkpoint, save_every), gradient(None, save_every))
 
 
@@ -55,7 +55,7 @@ def test_checkpoints_change_no_numbers(checkpoint, save_every):
     ],
 )
 def test_gradients_are_finite_differences(make, scheme):
-    """By initial state, controls and every number of the model; friction is not zero, below which there is none."""
+    """With respect to initial state, controls and all model parameters; friction is positive because it has a kink at zero."""
     model = make()
     model = dataclasses.replace(model, friction=model.friction + 0.05)
     controls = jnp.asarray(np.random.default_rng(1).normal(size=(5, model.nv)))
@@ -71,7 +71,7 @@ def test_gradients_are_finite_differences(make, scheme):
 
 
 def remembered(checkpoint, steps, scheme=None):
-    """The bytes that reverse mode keeps of a rollout between its two passes, but for the inputs."""
+    """Returns the bytes that reverse mode stores between its two passes, without the inputs."""
     model, state = pendulum(2), moving(pendulum(2))
 
     def backward(state):
@@ -85,7 +85,7 @@ def remembered(checkpoint, steps, scheme=None):
 
 
 def test_a_step_is_remembered_by_its_state():
-    """By default a state for each step, however much a scheme computes within: about 4 numbers here."""
+    """By default reverse mode stores one state per step for any scheme: about 4 floats here."""
     model = pendulum(2)
     for scheme in (rbd.SemiImplicitEuler(), rbd.RungeKutta4()):
         per_step = (remembered(None, 200, scheme) - remembered(None, 100, scheme)) / 100
@@ -93,7 +93,7 @@ def test_a_step_is_remembered_by_its_state():
 
 
 def test_checkpoints_remember_the_root_of_the_steps():
-    """With `checkpoint=True` √T states, and with an integer k every k-th, but for the numbers of the steps."""
+    """With `checkpoint=True` it stores √T states, and with an integer k every k-th, apart from step numbers."""
     state = 8 * 4
     root = [remembered(True, steps) - 8 * steps for steps in (100, 400, 1600)]
     assert np.diff(root)[0] <= 10 * 1.5 * state and np.diff(root)[1] <= 20 * 1.5 * state
@@ -102,9 +102,9 @@ def test_checkpoints_remember_the_root_of_the_steps():
 
 @pytest.mark.slow
 def test_compiled_memory_grows_as_the_root():
-    """The temporary memory of the compiled gradient: sixteen times the steps, about four times the memory at most.
+    """The compiled gradient's temporary memory grows at most fourfold for sixteen times the steps.
 
-    Not counted are the rows of the trajectory, a code of each that tells whether the motion failed, and the derivative by q.
+    This excludes the rows of the trajectory, the failure code of each row, and the derivative with respect to q.
     """
     model, state = pendulum(4), moving(pendulum(4))
 

@@ -1,4 +1,4 @@
-"""Controls of some of the joints, and policies that remember."""
+"""Controls of some of the joints, and policies with memory."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ DT = 0.01
 
 @pytest.mark.slow
 def test_motors_in_some_of_the_joints():
-    """Of a ball joint and a hinge, in an order of one's own: a table, a policy, and the efforts by hand."""
+    """Motors on a ball joint and a hinge in a custom order: a table, a policy, and explicit efforts agree."""
     model, state = tumbler(), moving(tumbler())
     actuation = rbd.Actuation(["wheel", "arm"])
     table = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)))
@@ -48,7 +48,7 @@ def test_efforts_are_cut_off_at_their_limits():
 
 @pytest.mark.slow
 def test_a_policy_that_remembers():
-    """A controller with an integral, against the same with the integral summed up by hand; and its gradient."""
+    """An integral controller equals one with an explicit sum; and its gradient."""
     model, state, gain = pendulum(), moving(pendulum()), 3.0
 
     def policy(t, state, memory):

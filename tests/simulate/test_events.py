@@ -1,4 +1,4 @@
-"""The motion between saved states, and stopping at an event."""
+"""The motion between saved states, and stopping at events."""
 
 import functools
 
@@ -16,7 +16,7 @@ from rbd_jax.simulate.bdf1 import BDF1
 
 @pytest.mark.slow
 def test_between_saved_states():
-    """At the saved times the saved states; between them errors of fourth order in q, of third in v. Book eqs. 11.45, 11.46."""
+    """Interpolation reproduces saved states; between them errors are fourth order in q, third in v. Book eqs. 11.45, 11.46."""
     model = tumbler()
     state, times = moving(model), jnp.linspace(0.0, 0.24, 49)
     path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.005, steps=48, scheme=rbd.RungeKutta4()))(state)
@@ -66,13 +66,13 @@ HEIGHTS = np.array([1.0, 0.37, 100.0])
 
 @functools.cache
 def falls(save_every):
-    """The balls that fall from these heights."""
+    """Returns the trajectories of balls that fall from `HEIGHTS`."""
     return jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda h: falling(h, save_every)))(HEIGHTS))
 
 
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_stops_at_the_event(save_every):
-    """Free fall is a parabola, which the interpolation has exactly: `t = √(2 h/g)`, `v = -g t`."""
+    """Free fall is a parabola, which the interpolation reproduces: `t = √(2 h/g)`, `v = -g t`."""
     path = falls(save_every)
     times = np.sqrt(2 * HEIGHTS[:2] / 9.81)
     np.testing.assert_allclose(path.event_time[:2], times, rtol=1e-13)
@@ -87,7 +87,7 @@ def test_stops_at_the_event(save_every):
 
 
 def test_between_saved_states_and_an_event():
-    """Up to the event the motion, the event's state from then on; nothing before the start or after the end."""
+    """The motion until the event, then the event's state; NaN before the start and after the end."""
     path, model = jax.device_put(jax.tree.map(lambda x: np.asarray(x)[0], falls(3))), ball()
     hit = np.sqrt(2 / 9.81)
     times = np.array([0.0, 0.1, 0.44, hit - 1e-9, hit + 1e-9, 0.5, 0.6, 0.61])
@@ -102,7 +102,7 @@ def test_between_saved_states_and_an_event():
 
 
 def hit(q, dt):
-    """When a pendulum from rest passes its lowest point, and how fast, by an adaptive scheme."""
+    """Returns time and speed at which a pendulum from rest passes its lowest point, with an adaptive scheme."""
     model, state = pendulum_of_unit_length(), rbd.State(q[None], jnp.zeros(1))
     options = {"scheme": rbd.RKMK45(1e-12, 1e-12), "event": lambda t, s: s.q[0]}
     path = rbd.rollout(model, state, dt=dt, steps=round(1 / dt), **options)
@@ -112,7 +112,7 @@ def hit(q, dt):
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.1, 0.5])
 def test_an_adaptive_scheme_finds_events_to_its_tolerance(dt):
-    """However far apart the rows are: after a quarter of a period."""
+    """The time is exact for any distance between rows: a quarter of a period."""
     time, speed = jax.jit(lambda q: hit(q, dt))(2.0)
     quarter = ellipk(np.sin(1.0) ** 2) / np.sqrt(9.81)
     np.testing.assert_allclose(time, quarter, rtol=1e-10)
@@ -130,7 +130,7 @@ def test_derivative_of_an_event_by_an_adaptive_scheme(dt):
 
 @pytest.mark.parametrize("dt", [0.05, pytest.param(0.125, marks=pytest.mark.slow)])
 def test_zero_at_the_start_is_no_event(dt):
-    """Thrown up from the ground it comes back; the event may fall on a row."""
+    """A body thrown up from the ground returns; the event may coincide with a row."""
     state = rbd.State(np.zeros(3), np.array([0.0, 0.0, 9.81 / 4]))
 
     @jax.jit
@@ -146,7 +146,7 @@ def test_zero_at_the_start_is_no_event(dt):
 
 @pytest.mark.slow
 def test_derivatives_do_not_see_what_comes_after_the_event():
-    """A force that is no number beyond the event."""
+    """The force is NaN after the event."""
 
     def hit(height):
         state = rbd.State(jnp.stack([jnp.zeros_like(height), jnp.zeros_like(height), height]), jnp.zeros(3))
@@ -166,7 +166,7 @@ def test_derivatives_do_not_see_what_comes_after_the_event():
 
 @pytest.mark.slow
 def test_derivatives_of_the_event():
-    """Of its time, `dt/dh = 1/(g t)`, and of the state in which it happens."""
+    """The time has `dt/dh = 1/(g t)`; the state at the event has the corresponding derivative."""
     time = np.sqrt(2 / 9.81)
     slope = 1 / (9.81 * time)
     for derivative in (jax.jacfwd, jax.jacrev):
@@ -178,7 +178,7 @@ def test_derivatives_of_the_event():
 
 @pytest.mark.slow
 def test_what_fails_after_the_event_does_not_count():
-    """A mass that is pushed by v² is at infinity after one second; the event is before, or after."""
+    """A mass under the force v² diverges after one second; the event comes before, or after."""
     model = ball()
 
     def run(target):

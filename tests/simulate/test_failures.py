@@ -1,4 +1,4 @@
-"""Steps that fail: code, number of the step, and NaN from there on, for every sample of a batch by itself."""
+"""Failing steps: the code, the number of the step, and NaN afterward, for each sample of a batch separately."""
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ import rbd_jax as rbd
 Result = result()
 DT = 0.1
 
-#: Of pushes: for five steps, in the first and in the fourth of which there is no end.
+#: Strengths of the force: finite for five steps, diverging in the first step, and in the fourth.
 STRENGTHS = np.array([0.1, 3.0, 1.5])
 
 
@@ -25,7 +25,7 @@ def mass():
 
 
 def fleeing(strength, name, steps=20, save_every=1):
-    """A mass that is pushed by `strength v²`, which takes it to infinity in the time `1/strength`."""
+    """A mass under the force `strength v²` reaches infinite speed in the time `1/strength`."""
     return rbd.rollout(
         mass(),
         rbd.State(np.zeros(1), np.ones(1)),
@@ -38,7 +38,7 @@ def fleeing(strength, name, steps=20, save_every=1):
 
 
 def implicit_failure(strength, steps=20):
-    """The step from which `v⁺ = v + h k v⁺²` has no root."""
+    """Returns the step from which `v⁺ = v + h k v⁺²` has no root."""
     v = 1.0
     for number in range(steps):
         if 4 * DT * strength * v > 1:
@@ -64,7 +64,10 @@ def test_of_an_implicit_scheme(save_every):
 
 @pytest.mark.slow
 def test_derivatives_of_a_failure_are_not_numbers():
-    """And those of the samples beside it are; what acted in no step but the one that failed has no part in what is left."""
+    """Derivatives of a failed sample are NaN, and those of other samples are not.
+
+    Parameters that act only in the failing step have a zero derivative.
+    """
     value = lambda k: jnp.sum(fleeing(k, "BDF1", steps=5).final.v)
     path = jax.jit(jax.vmap(lambda k: fleeing(k, "BDF1", steps=5)))(STRENGTHS)
     assert path.failed_step.tolist() == [-1, 0, 3]
@@ -74,7 +77,7 @@ def test_derivatives_of_a_failure_are_not_numbers():
 
 @pytest.mark.slow
 def test_a_failure_that_is_masked_does_not_spoil_the_others():
-    """What all samples share has the derivative of those that count, forward and in reverse."""
+    """Shared parameters have the derivative of the samples that count, in forward and reverse mode."""
     strengths = jnp.array([0.1, 0.2, 30.0])
 
     def value(factor):
@@ -89,7 +92,7 @@ def test_a_failure_that_is_masked_does_not_spoil_the_others():
 
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_of_an_explicit_scheme(save_every):
-    """Speeds that grow beyond all bounds: they are told when they are beyond that of light."""
+    """Unbounded speeds are reported once they exceed the speed of light."""
     run = jax.jit(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40, save_every=save_every)))
     path = jax.tree.map(np.asarray, run(np.array([0.0, 1e3])))
     v, lost = 1.0, 0
@@ -105,7 +108,7 @@ def test_of_an_explicit_scheme(save_every):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["RungeKutta4", "LinearlyImplicitEuler"])
 def test_constraints_that_cannot_be_satisfied(name):
-    """A slide led to where its rod no longer reaches a circle, which is at a distance of 2; and a rod that starts elsewhere."""
+    """A slide moves until its rod no longer reaches a circle at a distance of 2; another rod starts off the circle."""
     builder = rbd.ModelBuilder()
     rod, tip = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0)), jnp.array([1.0, 0.0, 0.0])
     builder.add_body("slide", joint=rbd.joints.Prismatic(tip), inertia=rod)
@@ -120,9 +123,9 @@ def test_constraints_that_cannot_be_satisfied(name):
 
     path = jax.jit(jax.vmap(run))(jnp.array([angle, angle + 1]))
     assert path.code.tolist() == [Result.CONSTRAINTS_OPEN] * 2
-    # At the tenth step it is out of reach; a scheme that closes loops to first order is open by a thousandth a little earlier.
+    # It is out of reach at the tenth step; a scheme that closes loops to first order opens slightly earlier.
     assert 8 <= path.failed_step[0] < 40 and path.failed_step[1] == 0
-    # The states stay, for the drift to be seen, as long as there are any.
+    # The states remain finite as long as possible, to make the drift visible.
     for row, failed in enumerate(path.failed_step):
         assert np.isfinite(path.q[row, : failed + 2]).all()
     with pytest.raises(eqx.EquinoxRuntimeError, match="finite|code"):
@@ -131,7 +134,7 @@ def test_constraints_that_cannot_be_satisfied(name):
 
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_where_states_are_lost_the_code_says_why(save_every):
-    """A loop that nothing holds opens where steps are long, and then the motion diverges; or it opens and the states stay."""
+    """A loop without position correction opens with long steps; then the motion diverges or remains finite."""
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0))
     tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
     rod = rbd.Inertia.box(1.0, (1.0, 0.05, 0.05), (0.5, 0.0, 0.0))
@@ -162,7 +165,7 @@ def test_where_states_are_lost_the_code_says_why(save_every):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0.1, 10.0])
 def test_lengths_are_open_as_shares_of_the_reach(size):
-    """A rod on a hinge whose tip should be at its own place, turned from it by an angle; the reach is the rod."""
+    """The closure error of a rotated rod is relative to its reach, which is the rod's length."""
     tip = np.array([size, 0.0, 0.0])
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_body(
@@ -177,7 +180,7 @@ def test_lengths_are_open_as_shares_of_the_reach(size):
         start = rbd.State(angle[None], jnp.zeros(1))
         return rbd.rollout(model, start, dt=0.01, steps=1, constraint_tolerance=tolerance).code
 
-    # The tip is off its place by the sine of the angle, the coordinate off its own by angle - 0.01.
+    # The tip's error is the sine of the angle, the coordinate's error is angle - 0.01.
     angles = jnp.array([0.09, 0.12, -0.08, -0.1])
     codes = jax.jit(jax.vmap(lambda angle: (code(angle, 0.1), code(angle, 0.2))))(angles)
     assert (codes[0] == Result.CONSTRAINTS_OPEN).tolist() == [False, True, False, True]
@@ -201,7 +204,7 @@ def gimbal():
 
 
 def coaxial(**along):
-    """Two hinges on one axis, and nothing between them."""
+    """Returns two hinges on one axis with no mass between them."""
     builder = rbd.ModelBuilder(name="coaxial")
     axis = rbd.joints.Revolute((0.3, 0.0, 1.0))
     builder.add_body("massless", joint=axis, **along)
@@ -212,7 +215,10 @@ def coaxial(**along):
 @pytest.mark.parametrize("make", [pytest.param(gimbal, marks=pytest.mark.slow), coaxial])
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_singular_mass_matrix(make, save_every):
-    """It is told as what it is, and not as a motion that diverged. Armature mends it, and the code of another failure stays."""
+    """A singular mass matrix has its own code, not that of divergence. Armature regularizes it.
+
+    The code of another failure has precedence.
+    """
     model, q = make()
     state = rbd.State(np.array(q), np.array([0.3, -0.2, 0.5])[: model.nv])
 
@@ -233,7 +239,7 @@ def test_a_singular_mass_matrix(make, save_every):
 
 
 def test_fewer_variables_may_be_singular():
-    """A variable that nothing moves with."""
+    """A reduced variable without effect on the motion is reported as singular."""
     reduced = rbd.ReducedModel(pendulum(1), lambda y: y[:1] * 0 + y[1:] ** 2, 2)
     path = rbd.rollout(reduced, rbd.State(np.array([0.1, 0.4]), np.ones(2)), dt=1e-3, steps=2)
     assert path.code == Result.SINGULAR

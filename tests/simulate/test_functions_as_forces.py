@@ -1,4 +1,4 @@
-"""Functions that act in a rollout: `(model, state, t) -> tau`."""
+"""Functions as forces in a rollout: `(model, state, t) -> tau`."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ START = rbd.State(np.array([0.5, 1.0]), np.array([0.3, -0.2]))
 
 @pytest.mark.parametrize("scheme", ["SemiImplicitEuler", pytest.param("RungeKutta4", marks=pytest.mark.slow)])
 def test_functions_are_given_the_time_of_each_evaluation(scheme):
-    """The motion is that under a policy with the same force, to the order of the scheme."""
+    """The motion equals that under a policy with the same force, up to the order of the scheme."""
 
     def tau(size, t, state):
         return size * jnp.stack([t**2, 0 * t + 0.1]) - state.v

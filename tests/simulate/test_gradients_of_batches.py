@@ -1,4 +1,4 @@
-"""Gradients of losses over batches: differentiated after they are batched, as well as before."""
+"""Gradients of losses over batches: differentiated after batching, and before."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from rbd_jax._core.derivatives import custom_jvp
 
 
 A = np.array([[2.0, 0.5], [0.5, 1.0]])
-#: Functions whose batches end up along the last axis, along the first, and along that of a loop.
+#: Functions whose batch axis ends up last, first, and along a loop.
 LAYOUTS = {
     "last": lambda v: A @ v,
     "first": lambda v: v @ A,
@@ -37,7 +37,7 @@ SLOW = (
 )
 
 
-#: Of the rule and of the function, each layout once.
+#: Each layout once, for the rule and for the function.
 EVERY_DAY = [("last", "loop"), ("first", "last"), ("loop", "first")]
 
 
@@ -50,7 +50,7 @@ EVERY_DAY = [("last", "loop"), ("first", "last"), ("loop", "first")]
     ],
 )
 def test_functions_and_rules_of_other_layouts(own, rule):
-    """Compiled, batched, and differentiated in reverse, in every order."""
+    """Compiled, batched and differentiated in reverse, in every order."""
     function = custom_jvp(LAYOUTS[own])
     function.defjvp(lambda at, by: (LAYOUTS[rule](*at), by[0] @ A))
     value = jax.jit(lambda v: jnp.sum(v * function(v)))
@@ -70,7 +70,7 @@ def test_functions_and_rules_of_other_layouts(own, rule):
     ],
 )
 def test_every_scheme_traces_in_any_order(floating, name):
-    """What goes wrong here goes wrong while it is traced, so that nothing has to be compiled."""
+    """Errors occur during tracing, so nothing needs to be compiled."""
     spherical = rbd.joints.Spherical()
     model = floating_pair((0.3, -0.2, -9.81), spherical) if floating else pendulum(1, damping=0.1)
     states = jax.tree.map(lambda *x: np.stack(x), moving(model, 0), moving(model, 1))
@@ -95,7 +95,7 @@ def sliding():
 
 @pytest.mark.slow
 def test_dry_friction_has_the_same_gradient_either_way(sliding):
-    """Under the law by which joints stick, whose search is a loop."""
+    """This holds for stick friction, whose search is a loop."""
     v = jnp.array([[0.5], [1.0], [2.0]])
     end = lambda v: rbd.rollout(sliding, rbd.State(jnp.zeros(1), v), dt=0.05, steps=4).final.v[0] ** 2
     after = jax.grad(lambda v: jax.vmap(end)(v).sum())(v)

@@ -1,4 +1,4 @@
-"""The schemes that solve equations: against the same formulas by hand, and the energies of published scenes."""
+"""Implicit schemes: comparison with explicit formulas, and energies of published scenes."""
 
 import functools
 
@@ -17,7 +17,7 @@ MASS, STIFFNESS, DAMPING, DT = 2.0, 300.0, 5.0, 0.05
 
 
 def spring_damper():
-    """A slide on a spring with a damper, without gravity."""
+    """Returns a slide with a spring and a damper, without gravity."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_body(
         "mass",
@@ -30,7 +30,7 @@ def spring_damper():
 
 
 def by_hand(name, steps, force):
-    """The formulas for `ẏ = A y + b`, `y = (x, ẋ)`."""
+    """Returns the steps of the formulas for `ẏ = A y + b`, `y = (x, ẋ)`."""
     a = np.array([[0.0, 1.0], [-STIFFNESS / MASS, -DAMPING / MASS]])
     b, one = np.array([0.0, force / MASS]), np.eye(2)
     ys = [np.array([0.1, -0.4])]
@@ -63,7 +63,7 @@ def test_of_a_spring_and_a_damper(name):
 
 @pytest.mark.slow
 def test_damping_at_infinity():
-    """What generalized-α leaves of a spring that is infinitely stiff for the step: ρ∞ a step, for its fastest part."""
+    """For a spring with infinite stiffness relative to the step, generalized-α damps the fastest part by ρ∞ per step."""
     stiff = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     stiff.add_body(
         "mass",
@@ -90,7 +90,7 @@ def box(sides):
 
 
 def scene(number):
-    """RedMax scenes 0, 1 and 17: model and initial state. Body frames are the joint frames here."""
+    """Returns model and initial state of RedMax scenes 0, 1 and 17. Body frames are the joint frames here."""
     gravity = (0.0, 0.0, 0.0) if number == 17 else (0.0, 0.0, -980.0)
     builder = rbd.ModelBuilder(gravity=gravity)
     hinge = {axis: rbd.joints.Revolute(np.eye(3)["xyz".index(axis)]) for axis in "xyz"}
@@ -127,7 +127,7 @@ SCENES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SCENES)
 def test_energies_of_published_scenes(case):
-    """The change of energy in RedMax's scenes, from seed states of its author's two test suites."""
+    """The energy changes match RedMax's scenes, with initial states of its author's two test suites."""
     (number, name), (span, expected) = case, SCENES[case]
     model, state = scene(number)
     if number == 17 and name != "LinearlyImplicitEuler":
@@ -145,7 +145,7 @@ def test_energies_of_published_scenes(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IMPLICIT | VARIATIONAL)
 def test_multipliers(name):
-    """A pendulum from a point that slides and a rod, against the same by an angle."""
+    """A pendulum of a sliding point and a rod equals one described by an angle."""
     builder = rbd.ModelBuilder()
     builder.add_body("bob", joint=rbd.joints.Translational(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     builder.add_constraint(rbd.constraints.Distance("world", None, "bob", None, 1.0))

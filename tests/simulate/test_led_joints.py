@@ -1,4 +1,4 @@
-"""Joints led at given velocities while forces drive the others: hybrid dynamics over time (Sueda's notes, §2.9)."""
+"""Joints with prescribed velocities, others driven by forces: hybrid dynamics over time (Sueda's notes, §2.9)."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ ROD = rbd.Inertia.box(1.0, (1.0, 0.1, 0.2), (0.5, 0.0, 0.1))
 
 
 def arm():
-    """A ball joint between two hinges, without springs or dampers."""
+    """Returns a ball joint between two hinges, without springs or dampers."""
     builder = rbd.ModelBuilder(name="arm")
     builder.add_body("crank", "world", joints.Revolute((0.0, 0.2, 1.0)), inertia=ROD)
     builder.add_body("ball", "crank", joints.Spherical(), TIP, ROD)
@@ -24,7 +24,7 @@ def arm():
 
 
 def four_bar(*more, **along):
-    """Two cranks and a coupler of length 1, closed by a hinge: `q = (θ, -θ, θ)`."""
+    """Returns two cranks and a coupler of length 1, closed by a hinge: `q = (θ, -θ, θ)`."""
     builder = rbd.ModelBuilder((0.0, -9.81, 0.0), "four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD, **along)
     builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD, **along)
@@ -36,7 +36,7 @@ def four_bar(*more, **along):
 
 @pytest.mark.slow
 def test_a_step_is_hybrid_dynamics():
-    """Velocities given at the end of the step are accelerations given in it (2.107); its derivatives, too, are right."""
+    """Velocities prescribed at the end of the step equal prescribed accelerations (2.107), also in derivatives."""
     model, h = arm(), 0.01
     rng = np.random.default_rng(0)
     start = rbd.State(rbd.neutral(model).at[0].set(0.4), jnp.asarray(rng.normal(size=model.nv)))
@@ -65,12 +65,12 @@ def test_a_step_is_hybrid_dynamics():
 
 @pytest.mark.slow
 def test_a_led_crank_in_a_loop():
-    """With implicit springs and dampers, under a loop: the crank moves as told, and the loop follows."""
+    """With implicit springs and dampers in a loop, the crank has its prescribed motion, and the loop follows."""
     model, h = four_bar(stiffness=50.0, damping=2.0), 0.01
     angle = 0.7
     start = rbd.State(jnp.array([angle, -angle, angle]), jnp.array([1.0, -1.0, 1.0]))
     speeds = jnp.cos(jnp.arange(40.0) * 0.1)
-    # A control of the coupler and one of the follower, which the led crank carries.
+    # Controls of the coupler and the follower, which the prescribed crank balances.
     controls = jnp.stack([speeds, 0.3 * speeds, -0.2 * speeds], axis=1)
     coordinate = constraints.PrescribedCoordinate("crank", lambda time: angle + speeds[0] * time)
     led_by_constraint = four_bar(coordinate, stiffness=50.0, damping=2.0)
@@ -88,13 +88,13 @@ def test_a_led_crank_in_a_loop():
     np.testing.assert_allclose(path.v[1:, 0], speeds, rtol=0, atol=1e-12)
     np.testing.assert_allclose(path.q[1:, 0], angle + h * np.cumsum(speeds), atol=1e-12)
     np.testing.assert_allclose(path.v[1], one, rtol=0, atol=1e-10)
-    assert np.abs(residual).max() < 1e-3  # of first order in the step
+    assert np.abs(residual).max() < 1e-3  # first order in the step
     np.testing.assert_allclose(path.q, path.q[:, :1] * jnp.array([[1.0, -1.0, 1.0]]), atol=2e-3)
 
 
 @pytest.mark.slow
 def test_a_led_crank_by_accelerations():
-    """(2.106), solved as it stands, gives the motion and the torque of a `PrescribedCoordinate`, by all methods."""
+    """The direct solution of (2.106) gives motion and torque of a `PrescribedCoordinate`, for all methods."""
     rate = 3.0
     coordinate = constraints.PrescribedCoordinate("crank", lambda time: 0.7 + time + 0.5 * rate * time**2)
     model, tau = four_bar(coordinate), jnp.array([0.4, -0.3, 0.2])

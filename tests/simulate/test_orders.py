@@ -1,4 +1,4 @@
-"""The order of every scheme, on manifolds that are not flat and with a model that changes in time."""
+"""The order of every scheme, on curved manifolds and with a time-dependent model."""
 
 import functools
 import inspect
@@ -32,7 +32,10 @@ def exact(case, span):
 
 
 def orders(case, name, dt, rows=20):
-    """The slopes of the error after `rows` steps, from two halvings of the step. One function serves all three."""
+    """Returns the slopes of the error after `rows` steps, from two halvings of the step.
+
+    A single compiled function serves all three step sizes.
+    """
     model, state = case()
     end, errors = exact(case, rows * dt), []
 
@@ -58,7 +61,7 @@ def shaken(time):
 
 
 def test_there_is_nothing_else():
-    """The lists below name every scheme with fixed steps."""
+    """The lists below contain every scheme with fixed steps."""
     classes = {kind for kind in vars(rbd).values() if isinstance(kind, type) and issubclass(kind, rbd.Scheme)}
     listed = {type(scheme(name)) for name in ORDERS}
     assert {x for x in classes - listed if not inspect.isabstract(x)} == {rbd.Adaptive, rbd.RKMK45}
@@ -67,7 +70,7 @@ def test_there_is_nothing_else():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*EXPLICIT, *IMPLICIT])
 def test_of_a_top_whose_pivot_is_shaken(name):
-    """The fast heavy top; stages must also be at the right times.
+    """The fast heavy top with a moving pivot; stages must also be at the right times.
 
     Müller & Terze 2013 eqs. 35 to 37 are those of Munthe-Kaas.
     """
@@ -84,5 +87,5 @@ def test_of_a_top(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ORDERS)
 def test_of_a_floating_body_that_carries_another(name):
-    """A free joint and a spherical one. With steps a quarter as long the fourth order ends in round-off."""
+    """A free joint and a spherical one. With steps a quarter as long, fourth order ends in rounding errors."""
     np.testing.assert_allclose(orders(pair, name, 1 / 100), ORDERS[name], atol=0.15)

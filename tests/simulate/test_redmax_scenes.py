@@ -15,13 +15,13 @@ from rbd_jax.simulate import TreeSystem
 
 
 def energy(model, q, v):
-    """Kinetic and potential energy, that of the joints' springs included; all springs here rest at zero."""
+    """Returns kinetic and potential energy, including joint springs, all of which have zero rest positions."""
     springs = 0.5 * jnp.sum(model.stiffness * q[: model.nv] ** 2)
     return rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q) + springs
 
 
 def gained(model, start, q, v):
-    """`T + V - V(0)`."""
+    """Returns `T + V - V(0)`."""
     return energy(model, q, v) - energy(model, start.q, jnp.zeros_like(start.v))
 
 
@@ -74,7 +74,7 @@ EVERY = (scenes.other_axes, scenes.loop, scenes.stiff_joints, scenes.composite_b
 @pytest.mark.slow
 @pytest.mark.parametrize("make", EVERY)
 def test_linearly_implicit_euler(make):
-    """The reference's own numbers, to what single steps of a scheme that is solved exactly may differ by rounding.
+    """Energies match the reference up to rounding in single steps of an exactly solved scheme.
 
     Eqs. 1.30, 2.79; with a loop eq. 2.99; the joints are those of eqs. 2.26, 2.28, 2.41, 2.47, 2.52, 2.55, 2.58 and 2.67.
     """
@@ -86,7 +86,7 @@ def test_linearly_implicit_euler(make):
 
 @pytest.mark.slow
 def test_exponential_coordinates_are_changed_on_the_way():
-    """Where a ball joint has turned by more than 1.5 π, its coordinates are taken anew."""
+    """If a ball joint has turned by more than 1.5 π, its coordinates are reparametrized."""
     scene = scenes.balls()
     step = jnp.asarray(scene.dt)
 
@@ -117,10 +117,10 @@ def test_exponential_coordinates_are_changed_on_the_way():
 
 @pytest.mark.slow
 def test_limits_by_a_quadratic_problem():
-    """(2.105): of two bars one has limits at ±π/4, which hold as inequalities of the velocities where it has passed them.
+    """(2.105): one of two bars has limits at ±π/4, which are inequalities of the velocities once it has passed them.
 
-    From the lower one the reference has it return at five times the overshoot, as (1.81) says for equations. At the upper one
-    its sign is the other: there the joint may go on at that speed. With the same sign at both its energy is another.
+    At the lower one the reference makes it return at five times the overshoot, as (1.81) does for equations. At the upper
+    one the sign is opposite: the joint may continue at that speed. With equal signs at both, its energy is different.
     """
     model, limit, gain, dt = scenes.build(scenes.chain(*[scenes.turn(scenes.Y)] * 2)), np.pi / 4, 5.0, 1e-2
     start = scenes.state([0, 0])
@@ -129,7 +129,7 @@ def test_limits_by_a_quadratic_problem():
         q, v = state
         inertia = rbd.mass_matrix(model, q)
         free = inertia @ v - dt * rbd.bias_force(model, q, v)
-        # Rows that are not passed are left so far that they say nothing.
+        # Rows of inactive limits are far from being violated.
         least = jnp.where(q[1] <= -limit, gain * (-limit - q[1]), -1e6)
         most = jnp.where(q[1] >= limit, upper_sign * gain * (q[1] - limit), 1e6)
         rows = jnp.array([[0.0, -1], [0, 1]])
@@ -144,14 +144,14 @@ def test_limits_by_a_quadratic_problem():
 
     (printed, consistent), seen = run(jnp.array([1.0, -1.0]))
     assert seen[:, :2].all() and not seen[:, 2].any()
-    # To the tolerance of the solver of the reference.
+    # The tolerance is that of the reference's solver.
     np.testing.assert_allclose(printed, 36957.4447830003, rtol=0, atol=1e-2)
     assert abs(consistent - printed) > 100
 
 
 @pytest.mark.slow
 def test_mass_springs():
-    """A deformable's nodes as the reference ties them to bodies, and its explicit springs."""
+    """Nodes of a deformable, attached to bodies as in the reference, and explicit springs."""
     scene, springs = scenes.mass_springs()
     path, gain = simulate(scene, scene.scheme, scene.steps)
     kept = jax.jit(jax.vmap(partial(springs.energy, scene.model)))(path.q)
@@ -160,7 +160,7 @@ def test_mass_springs():
 
 @pytest.mark.slow
 def test_hyper_reduced():
-    """One variable for three proportional angles, in place of constraints: the same energy of the reference.
+    """One variable for three proportional angles instead of constraints gives the same energy as the reference.
 
     Eqs. 2.80 to 2.83.
     """
@@ -177,7 +177,7 @@ def test_hyper_reduced():
     np.testing.assert_allclose(run(reduced), scene.energy, rtol=0, atol=1e-5)
 
 
-#: With the fast arms of the scene's sibling.
+#: With the fast arms of the related scene.
 FAST = partial(scenes.translational_base, (-10, 10))
 DIFFERENCES = {
     "other axes": (scenes.other_axes, 1.0, -38359.07425859, -971.38545813),
@@ -189,7 +189,7 @@ DIFFERENCES = {
     "universal joints": (scenes.universal_joints, 1.0, -25276.2469357811, -1378.1281283809),
     "thrown in the plane": (scenes.thrown_in_the_plane, 0.4, 20322.9333333333, 21283.3333333333),
     "free body in angles": (scenes.free_body_in_angles, 6.0, 4.3970920954, 4.5466508559),
-    # With BDF2 it comes near to a singularity, where the reference goes on in other angles.
+    # With BDF2 it approaches a singularity, where the reference changes to other angles.
     "balls in angles": (scenes.balls_in_angles, 1.0, -8785.9815791305, None),
     "stops": (scenes.stops, 1.0, -25928.3053065466, -18476.2793197656),
     "loop by a spring": (scenes.loop_by_a_spring, 1.0, 1237.6477982840, 4114.6190850293),
@@ -203,7 +203,7 @@ DIFFERENCES = {
 def test_backward_differences(name):
     make, seconds, *expected = DIFFERENCES[name]
     scene = make()
-    # A cable of the reference that goes slack may push with its damper, of which BDF2 has seen a little.
+    # A slack cable of the reference may push with its damper, which affects BDF2 slightly.
     allowed = 0.2 if name == "cable" else 1e-5
     for scheme, value in zip((rbd.BDF1(), rbd.BDF2()), expected, strict=True):
         if value is None:
@@ -213,7 +213,7 @@ def test_backward_differences(name):
         np.testing.assert_allclose(gain[-1], value, rtol=0, atol=allowed)
 
 
-#: Where the exact motion is after two seconds.
+#: The exact state after two seconds.
 EXACT = {
     scenes.two_bars: (1.500101212, -0.008799581),
     scenes.welded_bars: (1.618267443, -0.237708585, -20.297551664),
@@ -233,7 +233,7 @@ EXACT = {
 @pytest.mark.slow
 @pytest.mark.parametrize("make", EXACT)
 def test_exact_motion(make):
-    """Without damping, energy is kept; the positions are those of two independent integrators at tolerance 1e-12."""
+    """Without damping, energy is conserved; positions match two independent integrators at tolerance 1e-12."""
     diffrax = pytest.importorskip("diffrax")
     scene = make()
     scheme = rbd.Adaptive(diffrax.Dopri8(), rtol=1e-10, atol=1e-10)

@@ -1,4 +1,4 @@
-"""What a state, a trajectory and an assembly print."""
+"""The text representation of states, trajectories and assemblies."""
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,7 @@ def test_an_assembly_shows_whether_it_is_closed():
 
 
 def test_what_has_no_numbers_prints_too():
-    """Inside transformations, as shapes, with other things in place of arrays, and after the arrays were given away."""
+    """Inside transformations, as shapes, with other objects instead of arrays, and with deleted arrays."""
     printed = []
     note = lambda x: (printed.append(repr(x)), x)[1]
     assembly = Assembly(*arrays(np.ones((3, 2)), np.zeros(3), np.ones(3, bool)))

@@ -1,4 +1,4 @@
-"""Damping, springs, soft stops and dry friction at the end of a step: stable at every step, and Coulomb's law as it is."""
+"""Damping, springs, soft limits and dry friction at the end of a step: stability, and exact Coulomb friction."""
 
 import dataclasses
 import functools
@@ -59,7 +59,7 @@ def run(model, q, v, controls, scheme=None, stabilization="auto"):
 
 @pytest.mark.parametrize("scheme", IMPLICIT)
 def test_a_rotor_with_friction(scheme):
-    """It stops within a step, is held, and breaks loose."""
+    """It stops within a step, sticks, and breaks loose."""
     model = rotor(friction=0.5)
     stopped = run(model, [0.0], [1.0], np.zeros((3, 1)), scheme)
     assert np.abs(stopped.v[1:]).max() < 1e-9 and np.abs(stopped.q).max() < 1e-9
@@ -71,7 +71,7 @@ def test_a_rotor_with_friction(scheme):
 
 
 def coulomb(model, state, tau, v):
-    """What friction has to be for the step to end with v, and by how much that breaks Coulomb's law."""
+    """Returns the friction implied by the final velocity v, and its violation of Coulomb's law."""
     ahead = dataclasses.replace(model, armature=model.armature + DT * model.damping)
     a = (v - state.v) / DT
     push = tau - model.damping * state.v - rbd.inverse_dynamics(ahead, state.q, state.v, a)
@@ -82,7 +82,7 @@ def coulomb(model, state, tau, v):
 
 
 def test_joints_stick_and_slide_together():
-    """Each joint of a coupled chain obeys Coulomb's law at the end of the step, whatever the others do."""
+    """Each joint of a coupled chain satisfies Coulomb's law at the end of the step, for any state of the others."""
     rng, count = np.random.default_rng(0), 60
     model = with_friction(chain(damping=0.1), [3.0, 2.0, 1.0, 0.5])
     q = rng.normal(size=(count, 4))
@@ -103,10 +103,10 @@ def test_joints_stick_and_slide_together():
 
 
 def test_no_friction_no_search():
-    """Where a model is known to have none, nothing is searched for."""
+    """Without friction in the model, there is no search."""
     extra = (
         lambda model, state, t: state.v,
-    )  # a bare function keeps the equations from being compiled for themselves
+    )  # a plain function prevents separate compilation of the equations
 
     def step(model, q):
         return rbd.rollout(model, rbd.State(q, q), dt=DT, steps=1, forces=extra).q
@@ -123,7 +123,7 @@ TWO_LINKS = """<mujoco><option timestep="0.005" integrator="implicitfast"/><worl
 
 
 def test_strong_damping_is_as_in_mujoco(tmp_path):
-    """A damper at which an explicit step diverges, on a light link."""
+    """The damping of a light link would make explicit steps diverge."""
     (tmp_path / "two.xml").write_text(TWO_LINKS)
     model, of_mujoco = rbd.load_mjcf(tmp_path / "two.xml"), mujoco.MjModel.from_xml_string(TWO_LINKS)
     data, expected = mujoco.MjData(of_mujoco), []
@@ -141,7 +141,7 @@ def test_strong_damping_is_as_in_mujoco(tmp_path):
 
 @pytest.mark.parametrize("stiffness", [0.5, pytest.param(1e6, id="stiff")])
 def test_springs_lose_no_energy(stiffness):
-    """They are stable however stiff, and softer than they are by what the step cannot follow."""
+    """Springs of any stiffness are stable; stiff ones are softened according to the step."""
     model = rotor(inertia=rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.0), np.eye(3)), stiffness=stiffness)
     path = run(model, [0.1], [0.0], np.zeros((2000, 1)))
     softened = stiffness / (1 + 0.5 * DT**2 * stiffness)
@@ -152,7 +152,7 @@ def test_springs_lose_no_energy(stiffness):
 
 
 def test_stiff_stops_hold():
-    """A rod falls onto a stop that no explicit step could follow, and comes to rest there."""
+    """A rod falls onto a limit too stiff for explicit steps, and comes to rest there."""
     model = chain(1, upper=0.2, lower=-0.2)
     model = rbd.add_forces(model, forces.JointLimit(1e6, 1e4, 1e-3))
     path = run(model, [0.0], [0.0], np.zeros((400, 1)))
@@ -185,7 +185,7 @@ def rhombus(y):
 
 @pytest.mark.slow
 def test_with_loops_and_in_fewer_variables():
-    """A rhombus with friction, dampers and springs: closed by a constraint as by a function, moving and stuck."""
+    """A rhombus with friction, dampers and springs, closed by a constraint and by a function, sliding and sticking."""
     tau = np.zeros((5, 3))
     for rate, friction in ((2.0, 2.0), (0.0, 50.0)):
         along = {"damping": 0.3, "stiffness": 40.0, "friction": friction}
@@ -193,7 +193,7 @@ def test_with_loops_and_in_fewer_variables():
         reduced = rbd.ReducedModel(four_bar(False, **along), rhombus, 1)
         less = run(reduced, [0.3], [rate], tau[:, :1], None, None)
         assert whole.code == less.code == rbd.Result.SUCCESS
-        # The first step is the same; then the loop has opened by what a step of first order errs.
+        # The first step is the same; then the loop opens by the error of a first-order step.
         assert_each_close(whole.v[1, 0], less.v[1, 0], 1e-9)
         sticks = rate == 0
         assert (np.abs(less.v[1:]).max() < 1e-9) == sticks
@@ -202,7 +202,7 @@ def test_with_loops_and_in_fewer_variables():
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), *IMPLICIT[1:]])
 def test_derivatives(scheme):
-    """By friction, damping, stiffness, torque and state, of joints that slide and joints that stick."""
+    """With respect to friction, damping, stiffness, torque and state, for sliding and sticking joints."""
     model = chain()
     rng = np.random.default_rng(5)
     q, v = jnp.asarray(rng.normal(size=4)), jnp.array([1.0, 0.0, -0.7, 0.0])
@@ -224,7 +224,7 @@ def test_derivatives(scheme):
         return weights @ jnp.concatenate([end.q, end.v])
 
     along = {name: jnp.asarray(rng.normal(size=4)) for name in start}
-    along["v"] = along["v"].at[jnp.array([1, 3])].set(0.0)  # what sticks has a velocity of zero
+    along["v"] = along["v"].at[jnp.array([1, 3])].set(0.0)  # sticking joints have zero velocity
     moved = lambda step: jax.tree.map(lambda x, dx: x + step * dx, start, along)
     ends = jax.jit(jax.vmap(lambda step: value(moved(step))))(jnp.array([1e-6, -1e-6]))
     reverse, forward = jax.jit(lambda x: (jax.grad(value)(x), jax.jvp(value, (x,), (along,))[1]))(start)
@@ -257,7 +257,7 @@ def test_a_wrong_word_is_refused(unchecked):
 
 
 def test_a_search_that_comes_to_no_end_is_no_number():
-    """Equations that refute every assumption, which those of a mechanism cannot."""
+    """These equations contradict every assumption, which is impossible for a mechanism."""
 
     def contrary(known, force, added):
         a = jnp.where(added > 0, 100.0, -100.0)

@@ -1,4 +1,4 @@
-"""What a rollout is made of: its times, its controls, what acts in it, and which states it keeps."""
+"""Rollouts: times, controls, forces, and stored states."""
 
 import operator
 
@@ -20,7 +20,7 @@ EXPLICIT = rbd.SemiImplicitEuler(passive="explicit")
 
 
 def simulated(model, controls=None, **options):
-    """A rollout from where the model moves. It compiles itself, once for all tests that ask for the same."""
+    """Returns a rollout from a moving state. Tests with the same structure share the compilation."""
     return rbd.rollout(model, moving(model), controls, dt=DT, **options)
 
 
@@ -50,7 +50,7 @@ def test_first_state_and_shapes():
 
 
 def test_steps_are_those_of_the_scheme():
-    """Four steps by hand, with passive forces that are explicit; see test_resistance for those that are not."""
+    """Four explicit steps with passive forces; test_resistance tests implicit ones."""
     model, state = wobbler(), moving(wobbler())
     controls = some_controls(model, 4)
     path = simulated(model, controls, scheme=EXPLICIT)
@@ -87,7 +87,7 @@ def test_save_every_keeps_every_so_manieth_state(every):
     "scheme", [rbd.SemiImplicitEuler(), pytest.param(rbd.RungeKutta4(), marks=pytest.mark.slow)]
 )
 def test_policy_is_asked_at_the_start_of_each_step(scheme):
-    """A policy that returns the same as the array gives the same, of time and of state."""
+    """A policy of time or state gives the same as an array with its values."""
     model = pendulum()
     table = some_controls(model, 6)
     array = simulated(model, table, scheme=scheme)
@@ -104,7 +104,7 @@ def test_no_controls_are_zeros():
 
 
 def test_forces_act_within_the_step():
-    """A force of the user's is asked wherever the scheme asks: damping given as one is the joints' own damping."""
+    """A user force is evaluated at every stage: damping as a user force equals joint damping."""
     damped, free = pendulum(1, damping=0.3), pendulum(1)
     forces = (lambda model, state, t: -0.2 * state.v, lambda model, state, t: -0.1 * state.v)
     scheme = rbd.RungeKutta4()
@@ -114,7 +114,7 @@ def test_forces_act_within_the_step():
 
 
 def test_passive_forces_dissipate():
-    """Damping and friction take energy away at every step, and the pendulum comes to rest."""
+    """Damping and friction dissipate energy at every step, and the pendulum comes to rest."""
     model = pendulum(damping=0.8, friction=0.1)
     path = simulated(model, steps=1000, scheme=rbd.RungeKutta4())
     energies = jax.jit(jax.vmap(lambda q, v: energy(model, rbd.State(q, v))))(path.q, path.v)
@@ -127,7 +127,7 @@ def _led_along_x():
 
 
 def driven_arm():
-    """A rod on a hinge that is moved by itself, by the sine of time."""
+    """Returns a rod on a hinge with prescribed motion, the sine of time."""
     builder = rbd.ModelBuilder(name="driven arm")
     builder.add_body("moving_body", "world", _led_along_x())
     builder.add_body("rod", "moving_body", HINGE, inertia=ROD)
@@ -136,7 +136,7 @@ def driven_arm():
 
 @pytest.mark.slow
 def test_time_moves_the_driven_joints():
-    """Two rollouts, the second from where and when the first ended, are one."""
+    """Two rollouts, the second starting at the final state and time of the first, equal a single one."""
     model, scheme = driven_arm(), rbd.RungeKutta4()
     whole = simulated(model, steps=6, scheme=scheme, t0=0.3)
     first = simulated(model, steps=3, scheme=scheme, t0=0.3)
@@ -163,7 +163,7 @@ def test_progress_is_shown_and_changes_nothing(within_jit, capfd):
 
 
 def test_batches_of_states_and_of_models():
-    """`vmap` over states and over models, each rollout as it is alone."""
+    """Rollouts under `vmap` over states and over models equal the individual ones."""
     model = pendulum()
     change = lambda gravity: eqx.tree_at(lambda m: m.gravity, model, jnp.asarray(gravity))
     models = [change(share * np.asarray(model.gravity)) for share in (0.5, 1.0, 1.5)]

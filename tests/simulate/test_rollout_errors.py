@@ -1,4 +1,4 @@
-"""What a rollout refuses: by name, with what would be right, before JAX sees it."""
+"""Rollouts reject invalid arguments by name, with a remedy, before JAX sees them."""
 
 import re
 import traceback
@@ -135,7 +135,7 @@ REFUSED = {
 
 @pytest.fixture(autouse=True)
 def without_type_checks():
-    """As users have it: the import hook of the tests would speak first."""
+    """Users do not have the import hook of the tests, which would raise first."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,4 +1,4 @@
-"""Gradients through a few steps of every scheme, against finite differences, under jit and vmap."""
+"""Gradients through a few steps of every scheme match finite differences, under jit and vmap."""
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ import rbd_jax as rbd
 
 
 def check(model, rule, tolerance, seeds=2):
-    """By initial state, control, masses and the time step."""
+    """Compares gradients with respect to initial state, control, masses and the time step."""
     controls = jnp.asarray(np.random.default_rng(1).normal(size=(3, model.nv)))
     given = [
         ravel_pytree((model.inertias, moving(model, n), controls, jnp.asarray(0.02))) for n in range(seeds)
@@ -43,14 +43,14 @@ def test_of_a_pendulum(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*ORDERS, "RKMK45"])
 def test_of_a_floating_pair(name):
-    """A free joint and a spherical one. The arm is stout: its least moment of inertia is large against the differences."""
+    """A free joint and a spherical one. The arm's smallest moment of inertia is large compared with the differences."""
     arm = rbd.Inertia.box(1.0, (0.3, 0.4, 1.0), (0.0, 0.0, -0.5))
     check(floating_pair((0.3, -0.2, -9.81), rbd.joints.Spherical(), arm), scheme(name), 1e-6)
 
 
 @pytest.mark.slow
 def test_memory_of_a_long_gradient():
-    """A hundred thousand steps, differentiated with checkpoints, in less than a gigabyte; the gradient is finite."""
+    """The gradient of 100,000 steps with checkpoints takes less than a gigabyte and is finite."""
     model = pendulum(2, damping=0.1)
 
     def value(state):

@@ -1,4 +1,4 @@
-"""The schemes: printed numbers, exact cases, and energy over long times."""
+"""Integration schemes: published values, exact cases, and long-term energy."""
 
 import functools
 
@@ -15,7 +15,7 @@ import rbd_jax as rbd
 from rbd_jax.lie import quaternion
 
 
-#: The centre of mass of the fast heavy top after 1 s and 2 s (Dormand–Prince 8, 3e-14).
+#: The center of mass of the fast heavy top after 1 s and 2 s (Dormand–Prince 8, 3e-14).
 TOP_AT = {
     1: [0.173343964098, 0.640088592070, -0.748490791134],
     2: [-0.150416822746, -0.724165591637, -0.673022269560],
@@ -28,7 +28,7 @@ def center(model, q):
 
 
 def top_errors(name, *steps):
-    """The error of the centre of mass after 1 s in so many steps, and the paths."""
+    """Returns the errors of the center of mass after 1 s for these numbers of steps, and the paths."""
     model = heavy_top()
     run = jax.jit(lambda s, dt: rbd.rollout(model, s, dt=dt, steps=100, scheme=scheme(name)))
     errors, paths = [], []
@@ -52,12 +52,12 @@ def top_errors(name, *steps):
     ],
 )
 def test_errors_of_the_heavy_top(name, errors):
-    """Of the centre of mass after 1 s in 500 and 1000 steps, to three digits of an independent implementation."""
+    """Errors of the center of mass after 1 s in 500 and 1000 steps match an independent implementation to three digits."""
     np.testing.assert_allclose(top_errors(name, 500, 1000)[0], errors, rtol=1e-3)
 
 
 def test_one_step_of_a_free_rotating_body():
-    """Exudyn's test of explicit schemes in rotation vectors: one step of fourth order and one of first."""
+    """Exudyn's test of explicit schemes in rotation vectors: one step of fourth order and one of first order."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     inertia = rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.0), np.diag([5.2988, 1.1775, 4.3568]))
     builder.add_body("body", joint=rbd.joints.Spherical(), inertia=inertia)
@@ -82,7 +82,7 @@ def test_one_step_of_a_free_rotating_body():
     }
     for (name, dt), (turn, v) in expected.items():
         short, speed = map(np.asarray, stepped(dt, name))
-        # The vector of more than half a turn is one whole turn further.
+        # The reference vector exceeds half a turn by one full turn.
         assert_each_close(short * (1 - 2 * np.pi / np.linalg.norm(short)), np.array(turn), 1e-14)
         assert_each_close(speed, np.array(v), 1e-14)
 
@@ -102,7 +102,7 @@ def test_a_thrown_spinning_box():
     "name", [pytest.param(x, marks=() if x == "LieEuler" else pytest.mark.slow) for x in EXPLICIT]
 )
 def test_a_constant_twist_is_exact(name):
-    """A ball, spinning and flying: its twist is constant only if it flies along its axis. One screw motion, any step."""
+    """A ball that spins and flies along its axis has a constant twist: one screw motion, exact for any step."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_body("ball", joint=rbd.joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.3))
     model = builder.build()
@@ -128,7 +128,7 @@ def test_quaternions_stay_of_unit_length(name):
 
 
 def test_energy_of_the_semi_implicit_scheme_does_not_drift():
-    """Over 20000 steps the error of a pendulum's energy stays in the band it has from the start."""
+    """Over 20000 steps the energy error of a pendulum stays in its initial band."""
     model = pendulum(1)
     state = rbd.State(np.array([0.5]), np.zeros(1))
 
@@ -170,7 +170,7 @@ def invariants(model, q, v):
 @pytest.mark.parametrize("name", ["Rattle", "VariationalMidpoint"])
 @pytest.mark.parametrize("steps", [10**4, 10**5])
 def test_invariants_of_variational_schemes(name, steps):
-    """The top's momentum about the vertical to round-off, its energy in a band that does not widen or move."""
+    """The top's momentum about the vertical is exact to rounding, and its energy stays in a fixed band."""
     model = heavy_top()
 
     @jax.jit
@@ -187,7 +187,7 @@ def test_invariants_of_variational_schemes(name, steps):
 
 @pytest.mark.slow
 def test_energy_and_momentum_of_a_double_pendulum_are_kept():
-    """Without weight, by the energy-momentum scheme with long steps: the momentum is that about the hinge to the world."""
+    """Without gravity, with the energy-momentum scheme and long steps; the momentum is about the world hinge."""
     model = pendulum(gravity=0.0)
 
     @jax.jit
@@ -202,7 +202,7 @@ def test_energy_and_momentum_of_a_double_pendulum_are_kept():
 
 @pytest.mark.slow
 def test_energy_and_momentum_are_kept():
-    """Of a floating pair of bodies, by the energy-momentum scheme with long steps; and energy alone in gravity."""
+    """A floating pair of bodies, by the energy-momentum scheme with long steps; and energy alone in gravity."""
     model, state = floating_pair(), moving(floating_pair())
     path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.05, steps=100, scheme=scheme("EnergyMomentum")))(
         state
@@ -214,7 +214,7 @@ def test_energy_and_momentum_are_kept():
 
 @pytest.mark.slow
 def test_energy_with_springs_in_gravity():
-    """The energy of gravity, and joint springs; with dampers it decreases. Steps are short enough for the averages."""
+    """The energy with gravity and joint springs; dampers decrease it. Steps are short enough for the averages."""
     model = tumbler()
     free = eqx.tree_at(lambda m: (m.damping, m.friction), model, (0 * model.damping, 0 * model.friction))
 

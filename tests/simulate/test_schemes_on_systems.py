@@ -1,7 +1,7 @@
-"""Every scheme on every kind of system: trees, one with a loop or a blade, one in fewer variables, one whose forces remember.
+"""Every scheme on every type of system: trees, a loop, a blade, reduced variables, and forces with internal states.
 
-A step is compared with that of the adaptive scheme at a tight tolerance, and its derivative with differences of the scheme
-itself. The models are as small as their kind allows: what is tested is that nothing of a kind is missing in a scheme.
+A step is compared with the adaptive scheme at a tight tolerance, and its derivative with finite differences of the scheme
+itself. The models are as small as possible: the tests show that each scheme supports all features of a system.
 """
 
 import functools
@@ -28,8 +28,8 @@ ORDERS = {
     "RungeKutta4": 4, "CommutatorFree4": 4, "EventDriven": 4,
 }  # fmt: skip
 
-#: A long step and a short one, and where the first step errs by an order more than later ones: the accelerations of the scheme's
-#: own are found on the way, and what closes loops in positions alone lets velocities err across them.
+#: A long and a short step, and cases where the first step has a lower order than later ones: the scheme's own accelerations
+#: converge during the first steps, and closing loops only in positions causes velocity errors across them.
 LONG, SHORT = 0.02, 0.01
 FIRST_STEP = {("GeneralizedAlpha", name): 1 for name in ("tree", "loop", "reduced", "remembering")}
 FIRST_STEP |= {(name, "loop"): 1 for name in ("EnergyMomentum", "LinearlyImplicitEuler", "BDF1")} | {
@@ -37,7 +37,7 @@ FIRST_STEP |= {(name, "loop"): 1 for name in ("EnergyMomentum", "LinearlyImplici
 }
 FIRST_STEP |= {(name, "blade"): 1 for name in ("GeneralizedAlpha", "EnergyMomentum", "LinearlyImplicitEuler")}
 
-#: The derivative is that of all that comes out, with these weights.
+#: Weights of the entries of the result whose derivative is compared.
 WEIGHTS = np.array([0.7, -1.1, 0.4, 0.9, -0.6, 1.3, 0.8])
 
 
@@ -70,7 +70,7 @@ def loop():
 
 
 def blade():
-    """A body that slides in the plane where its blade lets it."""
+    """A body that slides in the plane along its blade."""
     builder = rbd.ModelBuilder(name="sleigh")
     builder.add_body("x", "world", joints.Prismatic((1.0, 0.0, 0.0)), damping=0.3)
     builder.add_body("y", "x", joints.Prismatic((0.0, 1.0, 0.0)))
@@ -81,7 +81,7 @@ def blade():
 
 
 def reduced():
-    """Two joints that move with one variable."""
+    """Two joints that one variable moves."""
     return rbd.ReducedModel(pendulum(damping=0.2), fold, 1), [0.3], [1.0]
 
 
@@ -90,7 +90,7 @@ def fold(y):
 
 
 def remembering():
-    """A muscle that is being activated, friction whose bristles are bent, a servo that lags behind; and a motor at a tendon."""
+    """A muscle during activation, bristle friction with deflected bristles, a servo with lag, and a motor on a tendon."""
     ends = ("world", "upper"), [(0.0, 0.0, 0.3), (0.4, 0.0, 0.0)]
     timing = {"excitation": 0.8, "activation": 0.1, "activation_time": 0.2}
     muscle = forces.ActivatedMuscle(*ends, 40.0, 0.4, **timing)
@@ -112,7 +112,7 @@ def case(name):
 
 
 def step(scheme, model, dt, q, v):
-    """One step from the start, and its code."""
+    """Returns the result of one step from the start, and its code."""
     told = jnp.array([0.4, -0.7])[: simulate.systems.tree_of(model).nu]
     system = simulate.system_of(model, jnp.zeros(model.nv), u=told)
     state, time = rbd.State(q, v, system.own), jnp.zeros(())
@@ -132,7 +132,7 @@ def _tight(name):
 
 
 def forward(function, x):
-    """The derivative of all that comes, and what else comes."""
+    """Returns the result, the weighted derivative in forward mode, and the code."""
     end, slope, code = jax.jvp(function, (x,), (jnp.ones(()),), has_aux=True)
     return end, WEIGHTS[: end.size] @ slope, code
 
@@ -142,7 +142,7 @@ def reverse(function, x):
     return end, back(WEIGHTS[: end.size])[0], code
 
 
-#: Schemes on one system each every day; `test_schemes` has more of them. They compile for seconds on the others.
+#: The everyday tests run each scheme on one system; `test_schemes` has more. Others take seconds to compile.
 EVERY_DAY = {
     "LieEuler": "remembering", "SemiImplicitEuler": "tree", "LinearlyImplicitEuler": "tree", "RKMK2": "tree",
     "CommutatorFree2": "reduced", "RKMK3": "tree", "CommutatorFree3": "tree", "CrouchGrossman3": "tree",
@@ -160,12 +160,12 @@ EVERY_DAY = {
     ],
 )
 def test_a_step_and_its_derivative(name, system, direction):
-    """The error of a step falls as the order says, the forces' own states included; its derivative is that of differences."""
+    """The error of a step has the expected order, including internal states; its derivative matches finite differences."""
     scheme, (model, q, v) = getattr(rbd, name)(), case(system)
 
     @jax.jit
     def along(model, share, dt):
-        # Along itself a velocity stays one that constraints allow.
+        # A scaled velocity still satisfies the constraints.
         return direction(lambda share: step(scheme, model, dt, q, (1 + share) * v), share)
 
     at = lambda share, dt: jax.tree.map(np.asarray, along(model, np.asarray(share), np.asarray(dt)))
@@ -180,11 +180,11 @@ def test_a_step_and_its_derivative(name, system, direction):
 
 
 def test_every_scheme_is_named():
-    """Those with fixed steps are in the list; those that choose their own have tests of their own."""
+    """Schemes with fixed steps are in the list; adaptive ones have separate tests."""
     classes = {kind for kind in vars(rbd).values() if isinstance(kind, type) and issubclass(kind, rbd.Scheme)}
     made = {kind for kind in classes if not inspect.isabstract(kind)}
     assert made == {getattr(rbd, name) for name in [*ORDERS, "Adaptive", "RKMK45"]}
-    # docs/reference/names.md lists two of them and counts the others; the changelog counts them all.
+    # docs/reference/names.md lists two of them and counts the others; the changelog counts all of them.
     more = {17: "seventeen", 18: "eighteen", 19: "nineteen"}[len(made) - 2]
     assert f"and {more} more schemes" in (ROOT / "docs" / "reference" / "names.md").read_text()
     assert "Twenty-one schemes" in (ROOT / "CHANGELOG.md").read_text() and len(made) == 21

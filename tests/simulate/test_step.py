@@ -1,4 +1,4 @@
-"""One step by itself, and its matrices on the tangent space against differences and against differentiation of the step."""
+"""A single step and its tangent-space matrices, compared with finite differences and differentiation of the step."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ INERTIA = rbd.Inertia.from_mass_com(1.2, (0.3, 0.0, 0.1), np.diag([0.02, 0.05, 0
 
 
 def moved(model, state, change):
-    """The state moved on its tangent space."""
+    """Returns the state moved on its tangent space."""
     nv = model.nv
     own = None if state.own is None else state.own + change[2 * nv :]
     q = rbd.integrate(model, state.q, change[:nv]) if isinstance(model, rbd.Model) else state.q + change[:nv]
@@ -34,7 +34,7 @@ def moved(model, state, change):
 
 
 def back(model, start, end):
-    """The difference of two states on the tangent space."""
+    """Returns the difference of two states on the tangent space."""
     tree = isinstance(model, rbd.Model)
     dq = rbd.difference(model, start.q, end.q) if tree else end.q - start.q
     return jnp.concatenate([dq, end.v - start.v, end.internal - start.internal])
@@ -42,7 +42,7 @@ def back(model, start, end):
 
 @functools.cache
 def compiled(scheme, reference):
-    """The matrices of a step, and what they are compared with: a function of the change of its state and of the control."""
+    """Returns a function that computes the matrices of a step, and reference values along changes of state and control."""
 
     def ask(model, state, tau, extra):
         step = functools.partial(rbd.step, model, scheme=scheme, forces=extra, dt=DT)
@@ -67,7 +67,7 @@ def differences(along, size):
     return (ahead - behind).T / 2e-5
 
 
-#: How near they are expected to be: differentiation to rounding.
+#: Tolerances: differentiation agrees to rounding.
 CLOSE = {
     differentiated: lambda found, expected: assert_each_close(found, expected, 1e-9),
     differences: lambda found, expected: np.testing.assert_allclose(
@@ -98,7 +98,7 @@ def zeros(size):
 )
 @pytest.mark.slow
 def test_matrices_of_the_default_step(extra):
-    """Springs, dampers, friction that slides and that holds, on a manifold."""
+    """Springs, dampers, sliding and sticking friction, on a manifold."""
     model = tumbler()
     friction = np.zeros(model.nv)
     friction[-1], friction[6] = 0.3, 50.0
@@ -132,7 +132,7 @@ def test_every_family_of_joints(family):
     check(builder.build(), start(builder.build()))
 
 
-#: Matrices of other schemes and systems compile for seconds.
+#: Matrices of other schemes and systems take seconds to compile.
 EVERY_DAY = [("LieEuler", "tree")]
 
 
@@ -145,7 +145,7 @@ EVERY_DAY = [("LieEuler", "tree")]
     ],
 )
 def test_every_scheme_on_every_system(name, system):
-    """On the ways that the constraints leave open, where there are some: off them a step jumps back."""
+    """Directions satisfy the constraints: along others, a step projects back."""
     model, q, v = case(system)
     own = rbd.simulate.system_of(model, zeros(model.nv)).own
     everyday = differentiated if system == "loop" else differences

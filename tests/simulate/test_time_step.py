@@ -1,4 +1,4 @@
-"""The length of a step is positive: another one is refused where it is known, and gives a code where it is traced."""
+"""The time step must be positive: other values raise an error if concrete, and give a code if traced."""
 
 import dataclasses
 
@@ -52,7 +52,7 @@ def test_a_traced_step_gives_a_code(save_every):
 
 
 def test_motions_run_backwards_from_the_negated_velocity():
-    """As the message says, of a conservative motion."""
+    """This is the remedy in the message, for a conservative motion."""
     model, scheme = rbd.load("double_pendulum"), rbd.RungeKutta4()
     model = dataclasses.replace(model, damping=0 * model.damping)
     there = rbd.rollout(model, START, dt=1e-3, steps=20, scheme=scheme).final

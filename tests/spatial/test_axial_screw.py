@@ -1,4 +1,4 @@
-"""Axial screws (book §A.4) are general transforms, and cost what table A.5 says."""
+"""Axial screws (book §A.4) equal general transforms, with the operation counts of table A.5."""
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,13 @@ CARRIER = ArticulatedInertia.from_matrix(jnp.asarray(square + square.T))
 
 
 def operations(function, *arguments):
-    """Multiplications and additions."""
+    """Returns the numbers of multiplications and additions."""
     counted = count_operations(function, *arguments)
     return counted.multiplications, counted.additions
 
 
 def without_axis(inertia, axis):
-    """As after a hinge about that axis: nothing in its row and column."""
+    """Returns the inertia with zeros in the row and column of the axis, as after a hinge about it."""
     kept = np.arange(6) != AXES.index(axis)
     return ArticulatedInertia.from_matrix(jnp.where(kept[:, None] & kept, inertia.matrix, 0))
 
@@ -68,8 +68,10 @@ def test_the_costs_are_those_of_table_a_5(axis):
 
 
 def test_a_link_takes_two_screws():
-    """From one Denavit–Hartenberg frame to the next, 62 multiplications and 65 additions, where a general transform takes 137 and
-    137 (table A.4): "less than half"."""
+    """A step between Denavit–Hartenberg frames takes 62 multiplications and 65 additions.
+
+    A general transform takes 137 of each (table A.4): "less than half".
+    """
     joint, link = AxialScrew.about("z", 0.7, 0.4), AxialScrew.about("x", 1.1, 0.3)
 
     def two(angle, inertia):

@@ -1,4 +1,4 @@
-"""The planar algebra (book §2.16) is the spatial one with the coordinates 1, 2 and 6 left out."""
+"""The planar algebra (book §2.16) is the spatial one without the coordinates 1, 2 and 6."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from rbd_jax.spatial import planar
 
 
 SAMPLES = 7
-#: Where the planar coordinates are among the spatial ones: turning about z, moving along x and y.
+#: Indices of the planar coordinates among the spatial ones: rotation about z, motion along x and y.
 IN_PLANE = np.array([2, 3, 4])
 rng = np.random.default_rng(0)
 
@@ -35,7 +35,7 @@ BODY = planar.Inertia.from_mass_com(MASS, COM, TURN)
 WHOLE_BODY = spatial.Inertia.from_mass_com(
     MASS,
     jnp.asarray(np.concatenate([COM, np.zeros((SAMPLES, 1))], axis=1)),
-    # The moments about x and y do not matter.
+    # The moments about x and y have no effect.
     jnp.asarray(np.asarray(TURN)[:, None, None] * np.diag([0.6, 0.7, 1.0])),
 )
 
@@ -47,7 +47,7 @@ def embedded(x):
 
 
 def cut(matrix):
-    """The planar part of a spatial matrix, which does not lead out of the plane."""
+    """Returns the planar part of a spatial matrix, which must preserve the plane."""
     matrix = np.asarray(matrix)
     out = np.setdiff1d(np.arange(6), IN_PLANE)
     np.testing.assert_allclose(matrix[:, out[:, None], IN_PLANE], 0, atol=1e-15)
@@ -98,7 +98,7 @@ def test_inertia_is_the_spatial_one():
 
 
 def test_inertia_has_four_parameters():
-    """And is linear in them (§2.16)."""
+    """The matrix is linear in them (§2.16)."""
     assert BODY.parameters.shape == (SAMPLES, 4)
     double = BODY + BODY
     assert_close(double.parameters, 2 * np.asarray(BODY.parameters))

@@ -1,4 +1,4 @@
-"""The pseudo-inertia, whether a body can be, and its log-Cholesky numbers (Rucker & Wensing 2022)."""
+"""The pseudo-inertia, physical consistency, and log-Cholesky parameters (Rucker & Wensing 2022)."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ Inertia = rbd.Inertia
 
 
 def points(seed, count=6):
-    """Masses at points of space, (count,) and (count, 3), whose sums are all known."""
+    """Returns point masses and their positions, (count,) and (count, 3)."""
     random = np.random.default_rng(seed)
     return random.uniform(0.1, 1, count), random.normal(size=(count, 3))
 
@@ -55,7 +55,7 @@ def test_log_cholesky_is_a_chart_of_the_bodies_that_can_be():
     np.testing.assert_allclose(inertias.com, numbers[:, 7:], rtol=1e-12)
     one = Inertia.from_log_cholesky(jax.device_put(numbers[3]))
     assert_close(one.parameters, np.asarray(inertias.parameters)[3], 1e-14)
-    # Of the matrix turned round: U Uᵀ.
+    # Cholesky factor of the reversed matrix: U Uᵀ.
     upper = np.linalg.cholesky(np.asarray(one.pseudo_inertia)[::-1, ::-1])[::-1, ::-1]
     a, d, (s12, s23, s13) = numbers[3, 0], np.exp(numbers[3, 1:4]), numbers[3, 4:7]
     expected = np.array([[d[0], s12, s13, 0], [0, d[1], s23, 0], [0, 0, d[2], 0], [0, 0, 0, 1]])
@@ -65,7 +65,7 @@ def test_log_cholesky_is_a_chart_of_the_bodies_that_can_be():
 
 @pytest.mark.parametrize("offset", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_derivatives_are_difference_quotients(offset):
-    """At the unit ball's place in the chart too, where all is zero but nothing is singular."""
+    """The points include that of the unit ball in the chart, where all parameters are zero but nothing is singular."""
     numbers = offset * np.random.default_rng(3).normal(size=(3, 10))
     there = lambda x: Inertia.from_log_cholesky(x).parameters
     back = lambda p: Inertia.from_parameters(p).to_log_cholesky()
@@ -89,7 +89,9 @@ def test_what_is_physical():
         assert bool(inertia.is_physical)
     thin = Inertia.from_mass_com(1.0, np.zeros(3), np.diag([1.0, 1.0, 2.01]))
     negative = of_parameters(-np.asarray(ball.parameters))
-    far = Inertia(ball.mass, 1.01 * ball.first_moment, ball.rotational)  # heavier to turn than it is
+    far = Inertia(
+        ball.mass, 1.01 * ball.first_moment, ball.rotational
+    )  # violates the triangle inequality of moments
     weightless = Inertia(jnp.zeros(()), ball.first_moment, ball.rotational)
     nothing = of_parameters(np.full(10, np.nan))
     batch = np.stack([x.parameters for x in (thin, negative, far, weightless, nothing, ball)])

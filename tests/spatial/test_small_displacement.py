@@ -63,7 +63,7 @@ def test_it_is_exact_for_translations():
 
 
 def test_it_is_exact_to_second_order():
-    """Of a turn ten times smaller the error is a hundred times smaller."""
+    """A rotation ten times smaller has an error a hundred times smaller."""
     errors = []
     for scale in (1e-1, 1e-2):
         frame = turned(scale)

@@ -51,11 +51,11 @@ def transpose(matrix):
 
 
 def assert_close(a, b, tolerance=1e-13):
-    """A few dozen roundings of numbers of size ten."""
+    """Allows for a few dozen rounding errors of numbers of size ten."""
     np.testing.assert_allclose(array(a), array(b), rtol=tolerance, atol=10 * tolerance)
 
 
-# Vectors of three: table 2.1.
+# Three-dimensional vectors: table 2.1.
 
 
 def test_cross_matrix():
@@ -156,10 +156,10 @@ def test_cross_product_identities():
 
 
 def test_cross_product_is_the_rate_of_a_transform():
-    """`d/dt ᴬX_B = v × ᴬX_B` where B moves at v: eq. 2.45 with A at rest."""
+    """`d/dt ᴬX_B = v × ᴬX_B` if B moves at v: eq. 2.45 with A at rest."""
 
     def along(velocity, rotation, position, time):
-        # To first order in time this is the motion at the spatial velocity v.
+        # To first order in time this is the motion with the spatial velocity v.
         turn = SO3.exp(time * velocity[:3])
         moved = Transform(turn, time * velocity[3:]) @ Transform(rotation, position)
         return moved.motion_matrix
@@ -174,7 +174,7 @@ def test_cross_product_is_the_rate_of_a_transform():
 
 
 def test_inertia_matrix_is_the_books():
-    """`[[Ī_C + m c× c×ᵀ, m c×], [m c×ᵀ, m 1]]` (eq. 2.63), its ten numbers and back."""
+    """`[[Ī_C + m c× c×ᵀ, m c×], [m c×ᵀ, m 1]]` (eq. 2.63), from and to its ten parameters."""
     c, m = array(skew(BODY.com)), array(BODY.mass)[:, None, None]
     expected = np.block(
         [[array(BODY.rotational_com) + m * c @ transpose(c), m * c], [m * transpose(c), m * np.eye(3)]]
@@ -245,7 +245,7 @@ def test_rate_of_a_moving_inertia():
 @pytest.mark.parametrize(
     "inertia, principal",
     [
-        # ∫ (y² + z²) dm over the shapes, by hand.
+        # ∫ (y² + z²) dm over the shapes, computed by hand.
         (Inertia.box(12.0, (1.0, 2.0, 3.0)), (13.0, 10.0, 5.0)),
         (Inertia.sphere(5.0, 2.0), (8.0, 8.0, 8.0)),
         (Inertia.cylinder(12.0, 2.0, 3.0), (21.0, 21.0, 24.0)),
@@ -269,7 +269,7 @@ def test_uniform_shapes_anywhere():
 
 
 def test_screw_is_line_and_free_vector():
-    """`[s; s_O] = [s; s_O - h s] + [0; h s]`: a turn about a line, and a slide along it (eq. 2.10)."""
+    """`[s; s_O] = [s; s_O - h s] + [0; h s]`: a rotation about a line, and a slide along it (eq. 2.10)."""
     screw = jax.jit(Screw.of_motion)(V)
     direction, point = array(screw.direction), array(screw.point)
     size, pitch = array(screw.magnitude)[:, None], array(screw.pitch)[:, None]
@@ -298,9 +298,9 @@ def test_screw_of_a_slide_and_of_nothing():
 
 
 def test_spatial_and_classical_acceleration():
-    """§2.11: steady rotation about a fixed axis has no spatial acceleration, and its points a centripetal one."""
+    """§2.11: steady rotation about a fixed axis has no spatial acceleration; its points have centripetal acceleration."""
     spin, arm = np.array([0.0, 0.0, 3.0]), np.array([2.0, 0.0, 0.0])
-    # At a point at `arm` from the axis: velocity ω × r, classical acceleration ω × (ω × r).
+    # A point at `arm` from the axis: velocity ω × r, classical acceleration ω × (ω × r).
     velocity = jnp.asarray(np.concatenate([spin, np.cross(spin, arm)]))
     classical = spatial.classical_acceleration(velocity, jnp.zeros(6))
     assert_close(classical, [0, 0, 0, -18.0, 0, 0])
@@ -315,7 +315,7 @@ def test_classical_and_spatial_acceleration_are_inverse():
 
 
 def test_capsule():
-    """Between a ball and a rod, and equal to a fine mesh of one (below)."""
+    """The limits are a ball and a rod; a fine mesh of one has the same inertia (below)."""
     central = lambda inertia: np.diag(inertia.rotational_com)
     np.testing.assert_allclose(
         central(Inertia.capsule(3.0, 0.2, 0.0)), central(Inertia.sphere(3.0, 0.2)), rtol=1e-14
@@ -334,7 +334,7 @@ CUBE_FACES = np.array(
 
 
 def revolved(profile, count):
-    """A closed mesh around z through rings of the given `(radius, height)`, from the lowest point to the highest."""
+    """Returns a closed mesh around z through rings of the given `(radius, height)`, from the lowest point to the highest."""
     rings, angles = profile[1:-1], 2 * np.pi * np.arange(count) / count
     vertices = [(0.0, 0.0, profile[0][1])]
     for radius, height in rings:
@@ -368,7 +368,7 @@ def test_meshes():
 
 
 def test_mesh_derivatives():
-    """By the vertices, against differences; and a mesh turned in space has the turned inertia."""
+    """Derivatives with respect to vertices match differences; a rotated mesh has the rotated inertia."""
     vertices = jnp.asarray(CUBE) + 0.1 * jax.random.normal(jax.random.key(0), CUBE.shape)
 
     def weigh(vertices):
@@ -410,7 +410,7 @@ def placed_box():
     "make", [placed_box, lambda: Inertia.sphere(1.0, 0.1, (0.2, 0.0, 0.0)), Inertia.zero]
 )
 def test_principal_frame(make):
-    """In it the inertia is diagonal; of three, two or no different moments, and of no body at all. Sueda §1.7."""
+    """The inertia is diagonal in it, for three, two or no distinct moments, and for a zero inertia. Sueda §1.7."""
     inertia = make()
     frame, moments = inertia.principal()
     assert np.all(np.diff(moments) >= -1e-15) and abs(np.linalg.det(frame.rotation) - 1) < 1e-12
@@ -419,12 +419,12 @@ def test_principal_frame(make):
 
 
 def test_derivatives_of_the_principal_frame():
-    """Against differences where moments differ; where they do not, finite, and right for the moments together."""
+    """They match differences for distinct moments; otherwise they are finite, with correct sums of moments."""
     inertia, other = placed_box(), Inertia.box(0.5, (0.1, 0.4, 0.2), (0.5, 0.0, -0.2))
 
     @jax.jit
     def joined(s):
-        """The numbers of the principal frame and moments of both bodies, and their derivatives."""
+        """Returns the entries of principal frame and moments of both bodies combined, and their derivatives."""
         both = lambda s: jax.tree.map(lambda a, b: a + s * b, inertia, other).principal()
         found = jax.jvp(both, (s,), (1.0,))
         return [jnp.concatenate([x.reshape(-1) for x in jax.tree.leaves(tree)]) for tree in found]

@@ -1,4 +1,4 @@
-"""The bundled tasks: they can be simulated and differentiated, and what they reward is what they say."""
+"""The bundled tasks can be simulated and differentiated, and their rewards are as documented."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def test_sizes_and_lengths(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", tasks.NAMES)
 def test_gradients_are_those_of_differences(name):
-    """Of the return of a few steps by all actions along a direction; and the same steps in single precision."""
+    """The return of a few steps is differentiable along a direction in all actions; single precision gives the same steps."""
     task = tasks.load(name)
     keys = jax.random.split(jax.random.key(1), 3)
     steps = 4
@@ -62,7 +62,7 @@ def test_gradients_are_those_of_differences(name):
 
 
 def unrolled(task, key, action):
-    """The rewards, and the states, under an action that stays the same, or that follows from the observation."""
+    """Returns rewards and states under a constant action, or under one computed from the state."""
 
     def step(state, _):
         new = task.step(state, action(state) if callable(action) else action)
@@ -73,7 +73,7 @@ def unrolled(task, key, action):
 
 @pytest.mark.slow
 def test_the_quadruped_stands_on_its_servos():
-    """With no action for the trot it stays up for an episode, and goes nowhere; it does not tumble or shake."""
+    """With zero action the trotting quadruped stands for an episode, without moving away, tumbling or shaking."""
     task = tasks.load("quadruped_trot", episode_length=200)
     run = jax.jit(rbd.batch_map(lambda key: unrolled(task, key, jnp.zeros(12))))
     states = run(jax.random.split(jax.random.key(0), 3))
@@ -85,7 +85,7 @@ def test_the_quadruped_stands_on_its_servos():
 
 @pytest.mark.slow
 def test_lying_is_on_the_ground():
-    """Standing up begins where the lowest point just touches; limp, the robot sinks no deeper than the ground gives way."""
+    """Episodes start with the lowest point touching the ground; the limp robot sinks no deeper than contact compliance allows."""
     task = tasks.load("quadruped_stand", episode_length=60)
     keys = jax.random.split(jax.random.key(0), 4)
     states = jax.jit(rbd.batch_map(lambda key: unrolled(task, key, jnp.zeros(12))))(keys)
@@ -96,7 +96,7 @@ def test_lying_is_on_the_ground():
 
 
 def test_pulling_towards_a_target():
-    """The nearer, the better, and with a gradient everywhere, at the target too."""
+    """The reward increases toward the target, with a finite gradient everywhere, also at the target."""
     from rbd_jax.tasks.reaching import closeness
 
     value = lambda x: sum(closeness(x * jnp.array([0.6, 0.8])).values())

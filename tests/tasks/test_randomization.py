@@ -1,4 +1,4 @@
-"""Randomization reaches every number of a model, draws within its bounds, and says what it cannot do."""
+"""Randomization reaches every model parameter, draws within bounds, and reports unsupported requests."""
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ def robot():
 
 
 def changed(one, other):
-    """The places where two models differ."""
+    """Returns the paths where two models differ."""
     rows = zip(jax.tree_util.tree_leaves_with_path(one), jax.tree.leaves(other), strict=True)
     return {
         jax.tree_util.keystr(path, simple=True, separator=".")
@@ -35,7 +35,7 @@ def _each(model, name):
     return jnp.stack([getattr(force, name) for force in model.forces])
 
 
-#: A place, what is at it after a draw, and by what factor.
+#: A randomization, and the entries that it changes.
 SCALED = {
     "gravity": (tasks.scaled("gravity", 1.1, 1.2), lambda m: m.gravity[2:]),
     "masses": (tasks.scaled_masses(1.1, 1.2), lambda m: m.inertias.mass),
@@ -54,7 +54,7 @@ SCALED = {
 
 @pytest.mark.parametrize("draw, numbers", SCALED.values(), ids=SCALED)
 def test_factors(robot, draw, numbers, key):
-    """Within their bounds, another for each, and another with another key; the rest of the model stays."""
+    """Factors are within bounds, differ between entries and keys, and leave the rest of the model unchanged."""
 
     @jax.jit
     def run(key):
@@ -87,7 +87,7 @@ def test_together_and_apart(robot, key):
 
 
 def test_bodies_stay_bodies(robot, key):
-    """Scaled and with their mass elsewhere they are as hard to turn about it as ever, in proportion."""
+    """Scaled masses and shifted centers of mass keep the central inertia in proportion to the mass."""
     told = lambda bodies: (bodies.mass, bodies.com, bodies.rotational_com)
 
     @jax.jit
@@ -134,7 +134,7 @@ def test_shifted_and_drawn(robot, key):
 
 @pytest.mark.slow
 def test_an_episode_has_one_model(key):
-    """What is drawn at a reset is what is simulated until the next; only that is carried along."""
+    """The model drawn at a reset is simulated until the next one; the state contains only the changed leaves."""
     rules = [
         tasks.scaled_masses(0.5, 2.0, bodies="pole"),
         lambda key, m: eqx.tree_at(lambda m: m.damping, m, m.damping + 1),
@@ -150,7 +150,7 @@ def test_an_episode_has_one_model(key):
     )
     np.testing.assert_allclose(state.state.q, expected.q, rtol=1e-12)
     np.testing.assert_array_equal(task.situation(state).model.inertias.mass, model.inertias.mass)
-    # The same structure wherever it is made, so that the two can be chosen from.
+    # The structure is the same wherever it is created, as required for selecting between two.
     compiled = jax.jit(jax.vmap(task.reset))(key[None])
     assert jax.tree.structure(compiled) == jax.tree.structure(first)
 
@@ -182,6 +182,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("make, message", REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(make, message):
-    """Where the task is made, before anything is simulated."""
+    """The constructor of the task raises, before any simulation."""
     with pytest.raises((ValueError, rbd.UnknownNameError), match=message):
         tasks.load("cartpole", model=CART, randomization=[make()])

@@ -1,4 +1,4 @@
-"""What every task is: pure, one sample or many, differentiable, with episodes that end in two ways."""
+"""Tasks are pure and differentiable, run alone or in batches, and have terminated and truncated episodes."""
 
 import functools
 
@@ -13,7 +13,7 @@ import rbd_jax as rbd
 
 
 class Balance(rbd.Task):
-    """A pole to be kept upright about a place that is drawn; the force before is remembered."""
+    """Balances a pole at a random position; stores the previous force."""
 
     stiff: float = 0.1
 
@@ -57,7 +57,7 @@ def actions(key, steps, size=1):
 
 @pytest.fixture(scope="module")
 def unroll(task):
-    """The states after each step of a sample, with resets."""
+    """Returns the states after each step of a sample, with resets."""
 
     @jax.jit
     def run(key, actions):
@@ -92,7 +92,7 @@ def test_a_batch_is_its_samples_one_by_one(task, unroll, key):
     stacked = jax.tree.map(lambda *x: np.stack(x), *map(_numbers, singly))
     assert_each_close(_numbers(jax.jit(jax.vmap(unroll))(keys, given)), stacked, 1e-10)
     assert_each_close(_numbers(jax.jit(rbd.batch_map(unroll))(keys, given)), stacked, 1e-10)
-    # The samples of half a batch are what they are in the whole.
+    # Samples of half a batch equal those of the full batch.
     assert_each_close(
         _numbers(jax.jit(jax.vmap(unroll))(keys[:2], given[:2])), [x[:2] for x in stacked], 1e-10
     )
@@ -104,12 +104,12 @@ def _numbers(tree):
 
 
 def at(*numbers):
-    """An action."""
+    """Returns an action."""
     return jax.device_put(np.array(numbers))
 
 
 def test_steps_are_those_of_the_simulation(task):
-    """A step is `rbd.step` of the model of the episode, under the action, in as many substeps."""
+    """A step equals `rbd.step` of the episode's model under the action, with the same substeps."""
     state = task.reset(jax.random.key(0))
     model = jax.jit(lambda state: task.situation(state).model)(state)
     assert not np.array_equal(model.inertias.mass, CART.inertias.mass)
@@ -120,12 +120,12 @@ def test_steps_are_those_of_the_simulation(task):
     assert_each_close(rbd.step(model, half, push, dt=0.01).q, expected.q)
     assert_each_close(after.reward, sum(after.metrics.values()))
     assert int(after.steps) == 1 and not state.done and not after.done
-    # What is beyond is cut off.
+    # Actions beyond the bounds are clipped.
     assert_each_close(task.step(state, at(7.0)).observation, task.step(state, at(1.0)).observation)
 
 
 def test_time_that_is_over_truncates_and_falling_terminates(task, unroll):
-    """Upright for six steps: truncated; pushed over: terminated, earlier. In both cases the next episode begins."""
+    """Six steps upright truncate; a fall terminates earlier. In both cases the next episode starts."""
     calm = unroll(jax.random.key(0), np.zeros((14, 1)))
     assert np.flatnonzero(calm.truncated).tolist() == [5, 11] and not calm.terminated.any()
     assert calm.steps.tolist() == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2]
@@ -145,14 +145,14 @@ def test_at_a_reset_the_end_is_kept(task, unroll):
     going = np.setdiff1d(np.arange(14), ended)
     observed, final = np.asarray(states.observation), np.asarray(states.final_observation)
     np.testing.assert_array_equal(observed[going], final[going])
-    # By steps without resets up to there.
+    # The same steps without resets.
     state = task.reset(jax.random.key(0))
     for _ in range(6):
         state = task.step(state, jnp.zeros(1))
     assert_each_close(state.observation, final[5])
     assert_each_close(state.reward, np.asarray(states.reward)[5])
     assert_each_close(final[6], task.step(_row(states, 5), jnp.zeros(1)).observation)
-    # The next episode is another: another beginning, another place, another model.
+    # The next episode has another initial state, target and model.
     begun = observed[[5, 11]][:, [0, 1, 5]]
     assert np.abs(begun[0] - begun[1]).min() > 1e-6
     masses = [np.asarray(leaf) for leaf in jax.tree.leaves(states.changes)][0]
@@ -166,7 +166,7 @@ def _row(states, index):
 
 @pytest.fixture(scope="module")
 def total(task):
-    """The return of a sample, differentiable by actions and by the task's numbers."""
+    """Returns a function for the return of a sample, differentiable with respect to actions and task parameters."""
 
     def run(task, actions):
         def step(state, action):
@@ -180,7 +180,7 @@ def total(task):
 
 @pytest.mark.slow
 def test_gradients_are_those_of_differences(task, total, key):
-    """By actions and by leaves of the task, across a reset; in both modes; alone and in a batch."""
+    """With respect to actions and leaves of the task, across a reset; in both modes; alone and in a batch."""
     given, direction = 0.1 * actions(key, 8), actions(jax.random.key(9), 8)
     numbers, rest = eqx.partition(task, eqx.is_inexact_array)
 
@@ -204,7 +204,7 @@ def test_gradients_are_those_of_differences(task, total, key):
 
 @pytest.mark.slow
 def test_nothing_is_learnt_from_what_comes_after_an_end(task):
-    """The beginning of the next episode does not depend on the actions of the last one."""
+    """The initial state of the next episode does not depend on the actions of the last one."""
 
     def later(action):
         def step(state, _):
@@ -218,7 +218,7 @@ def test_nothing_is_learnt_from_what_comes_after_an_end(task):
 
 @pytest.mark.slow
 def test_a_step_that_cannot_be_made_ends_the_episode_and_spoils_nothing():
-    """A force of 1e300 N on one sample of three: it stays where it was, terminated; gradients of the others are theirs."""
+    """A force of 1e300 N on one of three samples terminates it at its state; gradients of the others are unaffected."""
 
     class Wild(Balance):
         def controls(self, now, action):
@@ -247,7 +247,7 @@ def test_a_step_that_cannot_be_made_ends_the_episode_and_spoils_nothing():
     assert np.array_equal(new.terminated, wild) and np.array_equal(new.code != 0, wild)
     np.testing.assert_array_equal(new.state.q[wild], states.state.q[wild])
     assert np.isfinite(new.observation).all() and np.isfinite(new.reward).all() and np.isfinite(gradient)
-    # Of the lost ones the action alone counts, which is remembered.
+    # In the diverged samples only the action counts, which is stored.
     (_, _), others = jax.value_and_grad(loss, has_aux=True)(0.5, jnp.asarray(~wild, float))
     np.testing.assert_allclose(gradient - others, wild.sum(), rtol=1e-9)
 
@@ -294,7 +294,7 @@ def test_other_schemes(scheme):
 
 
 def test_a_model_that_moves_in_few_variables():
-    """A reduced model: two pendulums geared together, told by a generalized force."""
+    """A reduced model: two geared pendulums, controlled by a generalized force."""
 
     class Turn(rbd.Task):
         action_size = 1

@@ -1,4 +1,4 @@
-"""A task as an environment of Brax: alone, and under Brax's own wrappers where it is installed."""
+"""A task as an environment of Brax: alone, and under Brax's wrappers if it is installed."""
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ def test_steps_are_those_of_the_task(env):
         state, expected = env.step(state, action), env.task.step(expected, action)
     assert_each_close((state.obs, state.reward), (expected.observation, expected.reward))
     assert state.info["kept"] == state.metrics["mine"] == 1 and "upright" in state.metrics
-    # Falling off the rail is an end; that time is over is for Brax to say.
+    # Falling off the rail terminates; Brax itself handles the time limit.
     task = tasks.load("cartpole", substeps=1, episode_length=1)
     short = tasks.to_brax(task)
     assert short.step(short.reset(jax.random.PRNGKey(0)), jnp.zeros(1)).done == 0
@@ -39,7 +39,7 @@ def test_steps_are_those_of_the_task(env):
 
 
 def test_another_model(env):
-    """As Brax's domain randomization sets it."""
+    """Brax's domain randomization sets the model this way."""
     own = env.sys
     try:
         env.sys = eqx.tree_at(lambda m: m.inertias.mass, own, 2 * own.inertias.mass)
@@ -50,7 +50,7 @@ def test_another_model(env):
 
 @pytest.fixture
 def promoting():
-    """As Brax needs it: it mixes precisions and ranks."""
+    """Brax mixes precisions and ranks, so promotion is allowed."""
     jax.config.update("jax_numpy_rank_promotion", "allow")
     jax.config.update("jax_numpy_dtype_promotion", "standard")
     yield
@@ -60,7 +60,7 @@ def promoting():
 
 @pytest.mark.slow
 def test_under_its_wrappers(env, promoting):
-    """Batches, episodes cut after six steps, new beginnings, and models that differ."""
+    """Batches, episodes of six steps, resets, and differing models."""
     envs = pytest.importorskip("brax.envs")
     env = tasks.to_brax(env.task)
     assert isinstance(env, envs.Env)
@@ -88,10 +88,10 @@ def test_under_its_wrappers(env, promoting):
 
 @pytest.mark.slow
 def test_it_is_trained_by_brax(promoting, monkeypatch):
-    """A few updates of its PPO; whether it learns is Brax's affair, that numbers come out is ours."""
+    """A few updates of Brax's PPO give finite numbers; the test does not check that it learns."""
     pytest.importorskip("brax")
     ppo = pytest.importorskip("brax.training.agents.ppo.train")
-    # Brax 0.14 calls what JAX 0.10 no longer has.
+    # Brax 0.14 uses a function that JAX 0.10 has removed.
     stacked = lambda tree, devices: jax.tree.map(lambda x: jnp.stack([x] * len(devices)), tree)
     monkeypatch.setattr(jax, "device_put_replicated", stacked, raising=False)
     _, _, metrics = ppo.train(

@@ -1,4 +1,4 @@
-"""A task as Gymnasium's vector environment, against Gymnasium itself."""
+"""A task as Gymnasium's vector environment, compared with Gymnasium itself."""
 
 import importlib
 
@@ -22,7 +22,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def env_of(task):
-    """An environment of each mode, made once: its program is compiled then."""
+    """Returns an environment of each mode, created once and compiled then."""
     made = {mode: tasks.to_gymnasium(task, 3, seed=7, autoreset=mode) for mode in MODES}
     return made.__getitem__
 
@@ -51,7 +51,7 @@ def test_spaces_hold_what_comes(env_of, mode):
         np.testing.assert_allclose(
             sum(infos[name] for name in ("upright", "middle", "slow", "effort")), reward
         )
-        seen[:], terminated[:] = 0, True  # they are the caller's
+        seen[:], terminated[:] = 0, True  # the arrays belong to the caller
 
 
 def test_seeds(env_of):
@@ -66,7 +66,7 @@ def test_seeds(env_of):
 
 
 def test_the_same_step_mode(task, env_of):
-    """At the end comes the first observation of the next episode, and `final_obs`; it is what the task does."""
+    """The last step returns the first observation of the next episode, and `final_obs`, as the task does."""
     env = env_of("same_step")
     env.reset(seed=5)
     states = env.state
@@ -106,7 +106,7 @@ def test_no_resets_but_those_asked_for(env_of):
 
 
 def test_with_wrappers_of_gymnasium(task, env_of):
-    """Returns and lengths of episodes as Gymnasium counts them."""
+    """Returns and lengths of episodes are those that Gymnasium counts."""
     env = gym.wrappers.vector.RecordEpisodeStatistics(env_of("same_step"))
     env.reset(seed=1)
     total = 0.0

@@ -1,4 +1,4 @@
-"""Pages as they are seen: a headless Chromium, which the tests marked `browser` drive."""
+"""Pages in a headless Chromium, which the tests marked `browser` use."""
 
 import io
 import os
@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 
-#: Debian's, or Google's; RBD_JAX_CHROMIUM names another one.
+#: Debian's or Google's names; RBD_JAX_CHROMIUM overrides them.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-#: WebGL in software, which is there on every machine.
+#: Software WebGL, available on every machine.
 FLAGS = ("--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 
 
 @pytest.fixture(scope="session")
 def browser():
-    """A Chromium, or the reason why there is none."""
+    """A Chromium; skips the test with the reason if it is missing."""
     api = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )
@@ -35,9 +35,9 @@ def browser():
 class Seen:
     """A page in the browser.
 
-    - `page`: as playwright has it.
-    - `errors`: what it wrote to the console as an error, and what it threw.
-    - `requests`: all that it asked for, its own address first.
+    - `page`: the playwright page.
+    - `errors`: its console errors and exceptions.
+    - `requests`: URLs of all its requests, starting with its own.
     """
 
     def __init__(self, page):
@@ -49,14 +49,16 @@ class Seen:
         page.on("request", lambda request: self.requests.append(request.url))
 
     def until(self, expression: str, seconds: float | int = 30, frame=None) -> None:
-        """Wait for an expression in JavaScript to be true; pages whose policy forbids `eval` can be asked like this alone."""
+        """Waits for a JavaScript expression to be true; pages whose policy forbids `eval` can be checked only this way."""
         end = time.monotonic() + seconds
         while not (frame or self.page).evaluate(f"Boolean({expression})"):
             assert time.monotonic() < end, f"after {seconds} s it is still not so: {expression}"
             self.page.wait_for_timeout(20)
 
     def picture(self, **options) -> np.ndarray:
-        """What is on the screen, (height, width, 3), from 0 to 255; `clip={"x": 0, "y": 0, "width": 9, "height": 9}` of it."""
+        """Returns the screen, (height, width, 3), from 0 to 255; `clip={"x": 0, "y": 0, "width": 9, "height": 9}` returns a
+        part.
+        """
         from PIL import Image
 
         return np.asarray(Image.open(io.BytesIO(self.page.screenshot(**options))).convert("RGB"))
@@ -64,7 +66,7 @@ class Seen:
 
 @pytest.fixture
 def see(browser):
-    """A function that opens a file or an address, in a window of a size, and returns what is `Seen`."""
+    """Returns a function that opens a file or an address in a window of a given size, and returns a `Seen`."""
     contexts = []
 
     def see(where: str | Path, size: tuple[int, int] = (640, 480)) -> Seen:

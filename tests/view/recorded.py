@@ -1,4 +1,4 @@
-"""Motions without a simulation, for what draws them."""
+"""Motions without simulation, for tests of drawing."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ _moved = rbd.batch_map(lambda model, step: rbd.integrate(model, model.reference,
 
 
 def swaying(model, rows=41, seconds=2.0, batch=()):
-    """A trajectory of a tree in which every joint sways by its own about the reference; one sample more than the other."""
+    """Returns a trajectory of a tree in which every joint sways differently; amplitudes differ between samples."""
     rate = 1 + np.arange(model.nv) % 5 + 0.3 * np.arange(model.nv) / max(model.nv, 1)
     t = np.linspace(0, seconds, rows)
     size = np.linspace(0.5, 1.0, int(np.prod(batch)))
@@ -20,7 +20,7 @@ def swaying(model, rows=41, seconds=2.0, batch=()):
 
 
 def of(t, q, nv):
-    """The trajectory of configurations (..., rows, nq) at times (rows,)."""
+    """Returns the trajectory of configurations (..., rows, nq) at times (rows,)."""
     batch = q.shape[:-2]
     over = lambda x: jax.device_put(np.broadcast_to(x, (*batch, *np.shape(x))))
     v = np.zeros((len(t), nv), q.dtype)
@@ -29,7 +29,7 @@ def of(t, q, nv):
 
 
 def failing(path, row, code=rbd.Result.NOT_FINITE):
-    """The same path, failed with the step to a row."""
+    """Returns the same path, failed at the step to a row."""
     gone = (np.arange(path.q.shape[-2]) >= row)[:, None]
     q, v = (np.where(gone, np.nan, x) for x in (path.q, path.v))
     codes = (np.full(path.code.shape, one, np.int32) for one in (int(code), row - 1))

@@ -1,4 +1,4 @@
-"""Every way to look at a motion, of every shape of batch: also of one sample in a batch of one."""
+"""Every display of a motion supports every shape of batch, also one sample in a batch of one."""
 
 import jax
 import matplotlib.pyplot as plt

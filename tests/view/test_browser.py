@@ -1,4 +1,4 @@
-"""The browser that the other tests look with: it draws, and what goes wrong in a page is told."""
+"""The browser of the other tests draws, and errors in a page are reported."""
 
 import numpy as np
 import pytest

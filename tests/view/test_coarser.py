@@ -1,4 +1,4 @@
-"""Meshes with more triangles than are drawn: coarser, whatever they are like, and finer where there is more to see."""
+"""Simplification of meshes with too many triangles: any mesh is supported, with more triangles in detailed areas."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from rbd_jax.view.scene import Surface
 
 
 def ball(rings, radius=1.0, center=(0.0, 0.0, 0.0)):
-    """Some 4 rings² triangles of a sphere."""
+    """Returns a sphere with about 4 rings² triangles."""
     up, around = np.linspace(0, np.pi, rings + 1), np.linspace(0, 2 * np.pi, 2 * rings, endpoint=False)
     at = lambda row, column: row * 2 * rings + column % (2 * rings)
     vertices = np.stack(
@@ -32,7 +32,7 @@ def ball(rings, radius=1.0, center=(0.0, 0.0, 0.0)):
 
 
 def pieces(count: int):
-    """Many small bodies far apart, of which no edge can be collapsed for long."""
+    """Returns many small, distant bodies, whose edges can rarely be collapsed."""
     rng = np.random.default_rng(0)
     vertices, faces = ball(2, 0.01)
     places = rng.uniform(-1, 1, (count, 1, 3))

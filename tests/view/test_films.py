@@ -1,4 +1,4 @@
-"""Films: they last as long as the motion, show what the camera is told, and stop where a sample failed."""
+"""Films last as long as the motion, follow the camera settings, and stop when a sample failed."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def many(model):
 
 
 def gif(path):
-    """The pictures, and for how long each is shown (s)."""
+    """Returns the frames, and their durations (s)."""
     from PIL import Image
 
     image: Any = Image.open(path)
@@ -87,8 +87,8 @@ def test_what_failed_is_played_to_there_and_stamped(model, many, tmp_path):
     rbd.save_video(model, many, tmp_path / "a.gif", fps=10, sample=3, size=(320, 240), progress=False)
     pictures, times = gif(tmp_path / "a.gif")
     red = [np.sum((p[..., 0] > 140) & (p[..., 1] < 100) & (p[..., 2] < 100)) for p in pictures]
-    assert red[0] == 0 and red[-1] > 2000  # the stamp
-    assert sum(times) == pytest.approx(0.5 + 1.0, abs=0.02)  # up to 0.4 s, and held for one
+    assert red[0] == 0 and red[-1] > 2000  # the failure label
+    assert sum(times) == pytest.approx(0.5 + 1.0, abs=0.02)  # up to 0.4 s, and held for one second
     code = many.code.at[1, 1].set(int(rbd.Result.CONSTRAINTS_OPEN))
     said = Recording(model, rbd.Trajectory(many.t, many.q, many.v, many.tau, code, many.failed_step)).failure(
         3
@@ -180,11 +180,11 @@ def test_of_another_model_and_of_nothing(model, swing, tmp_path):
         rbd.save_video(model, swing, tmp_path / "folder.gif", **SMALL)
 
 
-# How a motion is shown.
+# Framing of a motion.
 
 
 def falling(places, gravity=(0.0, 0.0, -9.81)):
-    """A floating ball at places over time, beside one that stays."""
+    """Returns a floating ball that moves through `places`, next to one that stays."""
     builder = rbd.ModelBuilder(gravity, "two")
     for name in ("still", "moving"):
         builder.add_body(name, "world", rbd.joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
@@ -204,7 +204,7 @@ def test_all_of_a_motion_is_in_the_picture(model, swing):
         shot = seen_from(model, swing, camera=Camera(**options))
         where = shot.eye.on_screen(shot.corners, (64, 48))
         assert where.min() > 0 and (where < [64, 48]).all()
-        # And not much smaller than could be.
+        # The framing is not much larger than necessary.
         assert max(np.ptp(where, axis=0) / [64, 48]) > 0.8
     assert not shot.follows
 

@@ -1,4 +1,4 @@
-"""A simulation under hands: it is what a rollout is, a pull brings bodies along, and it can begin anew."""
+"""An interactive simulation equals a rollout, pulling moves bodies, and it can restart."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ def frame_of(model, q, body):
 
 
 def placed(model, q, body, point):
-    """Where a point of a body is."""
+    """Returns the position of a point of a body."""
     frames = jax.device_get(rbd.forward_kinematics(model, q))
     return frames.position[body] + frames.rotation[body] @ point
 
@@ -26,12 +26,12 @@ def test_it_goes_as_a_rollout_does():
     live = Live(model, begin, dt=0.004)
     assert live.substeps == 4 and not live.said
     assert live.advance(2.5 * live.span) == pytest.approx(2 * live.span)
-    assert live.advance(0.5 * live.span) == pytest.approx(live.span)  # what was owed
+    assert live.advance(0.5 * live.span) == pytest.approx(live.span)  # the remaining time
     path = rbd.rollout(model, begin, dt=0.004, steps=12)
     assert_close(live.state.q, np.asarray(path.q)[12], 1e-12)
     assert_close(live.state.v, np.asarray(path.v)[12], 1e-12)
     assert live.time == pytest.approx(0.048)
-    # What cannot be made up for is let go.
+    # Time that cannot be caught up is dropped.
     assert live.advance(100.0, at_most=2) == pytest.approx(2 * live.span)
     assert live.advance(0.0) == 0
     live.reset()

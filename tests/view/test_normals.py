@@ -1,4 +1,4 @@
-"""Normals: those of round surfaces are the surface's own, those of a box its sides', whatever the order of the triangles."""
+"""Normals of round surfaces are those of the surface, those of a box are of its sides, for any order of triangles."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,14 @@ from rbd_jax.view.normals import with_normals
 
 
 def faced(vertices, faces):
-    """Unit normals of triangles."""
+    """Returns unit normals of triangles."""
     a, b, c = np.moveaxis(vertices[faces], 1, 0)
     across = np.cross(b - a, c - a)
     return across / np.linalg.norm(across, axis=-1, keepdims=True)
 
 
 def triangles(vertices, faces):
-    """The same whatever numbers vertices have, and whichever corner comes first."""
+    """Returns the triangles independent of vertex numbering and of the first corner."""
     corners = np.round(vertices[faces], 9)
     first = [min(range(3), key=lambda i, t=t: tuple(t[i])) for t in corners]
     return sorted(tuple(map(tuple, np.roll(t, -i, axis=0))) for t, i in zip(corners, first))
@@ -72,7 +72,7 @@ def test_triangles_without_area_and_lone_ones():
 
 
 def test_three_triangles_at_an_edge():
-    """Such meshes exist; each face has a normal of its own there if they meet at right angles."""
+    """Such meshes exist; each face has a separate normal there if they meet at right angles."""
     vertices = np.array([[0.0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0]])
     points, faces, normals = with_normals(vertices, np.array([[0, 1, 2], [0, 1, 3], [0, 1, 4]]))
     assert np.isfinite(normals).all() and len(faces) == 3

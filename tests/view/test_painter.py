@@ -1,4 +1,4 @@
-"""Pictures without a display: which pixels triangles cover, what hides what, and how a scene is lit."""
+"""Rendering without a display: covered pixels, occlusion, and lighting."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_the_nearest_hides_the_others():
     assert np.array_equal(seen.pixel, np.arange(64))
     assert np.array_equal(
         seen.triangle < 2, seen.pixel % 8 < 4
-    )  # on the left what is flat, on the right what is tilted
+    )  # on the left the flat triangle, on the right the tilted one
     assert np.allclose(near, seen.nearness) and near.min() == 2
     layers = list(stacked(found))
     assert len(layers) == 2 and np.all(layers[0].nearness <= layers[1].nearness)
@@ -83,7 +83,7 @@ def picture_of(scene, ground: float | None = 0.0, size=(80, 60), count=1, **came
 
 
 def colored(picture, channel):
-    """Where one colour prevails."""
+    """Returns the pixels in which one color dominates."""
     others = [i for i in range(3) if i != channel]
     return picture[..., channel] > 60 + picture[..., others].max(axis=-1).astype(int)
 
@@ -138,7 +138,7 @@ def test_a_shadow_is_below_what_makes_it_and_the_ground_hides_what_is_beneath(pe
     shadow = (over.astype(int) - empty).sum(axis=-1) < -60
     shadow &= ~colored(over, 1)
     assert 100 < shadow.sum() < 1500
-    # The sun is above the camera's left shoulder: shadows fall away from the camera, to the right.
+    # The sun is above the camera's left shoulder: shadows fall to the right, away from the camera.
     place = np.argwhere(shadow).mean(axis=0)[::-1]
     assert place[0] > 40
 
@@ -158,7 +158,7 @@ def test_bodies_shade_each_other(pendulum):
 def test_what_reaches_behind_the_camera_is_cut(pendulum):
     vertices, faces = box(np.array([20.0, 0.2, 0.05]))
     picture, _ = picture_of(scene_with(pendulum, Surface("beam", 0, vertices, faces, (1, 0, 0, 1))), None)
-    assert colored(picture, 0)[-1].sum() > 5  # to the lower edge
+    assert colored(picture, 0)[-1].sum() > 5  # up to the lower edge
     assert not colored(picture, 0)[:20].any()
 
 

@@ -1,4 +1,4 @@
-"""The page that plays a motion, as a file: what is in it, how exact that is, and what is refused."""
+"""The page that plays a motion, as a file: contents, accuracy, and errors."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ def path(arm):
 
 
 def unpacked(told, *shape):
-    """What the page makes of packed numbers."""
+    """Returns packed numbers as the page decodes them."""
     raw = np.frombuffer(base64.b64decode(told["data"]), np.dtype(told["kind"]).newbyteorder("<"))
     if "scale" in told:
         raw = raw.reshape(-1, len(told["scale"])) * np.array(told["scale"]) + np.array(told["offset"])
@@ -36,12 +36,12 @@ def unpacked(told, *shape):
 
 
 def recorded(text):
-    """What a page plays."""
+    """Returns the recording of a page."""
     (data,) = re.findall(r'<script type="application/json" id="recording">(.*?)</script>', text, re.DOTALL)
     return json.loads(data)
 
 
-# What is in it.
+# Contents of the page.
 
 
 def test_it_is_one_file_that_asks_for_nothing(arm, path, tmp_path):
@@ -56,7 +56,7 @@ def test_it_is_one_file_that_asks_for_nothing(arm, path, tmp_path):
 
 
 def test_poses_are_right_to_a_share_of_the_size(arm, path):
-    """Every vertex of every frame, against kinematics."""
+    """Every vertex of every frame matches kinematics."""
     data = recorded(path.show(arm).html)
     (sample,), poses, scene = data["samples"], Recording(arm, path).poses(0), scene_of(arm)
     count = len(poses.t)
@@ -78,7 +78,7 @@ def test_poses_are_right_to_a_share_of_the_size(arm, path):
 
 
 def test_what_is_far_is_not_rounded_to_steps(arm):
-    """A step of two bytes of a way of a kilometre would be seen."""
+    """Over a range of a kilometer, two-byte steps would be visible."""
     numbers = np.linspace(0, 1000, 50)[:, None] * [[1.0, 1e-3, 0.0]]
     assert packed(numbers, 1e-5)["kind"] == "float32"
     np.testing.assert_allclose(unpacked(packed(numbers, 1e-5), 50, 3), numbers, rtol=1e-7)
@@ -112,7 +112,7 @@ def test_long_motions_are_thinned(arm):
     times = unpacked(sample["t"])
     assert len(times) == 601 and times[0] == 0 and times[-1] == 20
     short = recorded(of(t / 1000, q, 2).show(arm, fps=30).html)["samples"][0]
-    assert len(unpacked(short["t"])) == 240  # played slowly it is smooth
+    assert len(unpacked(short["t"])) == 240  # smooth in slow motion
 
 
 def test_only_the_samples_that_are_asked_for(arm):
@@ -127,7 +127,7 @@ def test_only_the_samples_that_are_asked_for(arm):
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_large_batch_costs_what_is_shown(tmp_path):
-    """4096 samples of 1000 steps of a quadruped: one of them is worked out and written."""
+    """4096 samples of 1000 steps of a quadruped: only one of them is computed and written."""
     model = rbd.load("quadruped")
     one = swaying(model, rows=1001)
     rows = np.broadcast_to(np.asarray(one.q, np.float32), (4096, 1001, model.nq))
@@ -155,7 +155,7 @@ def test_a_configuration_alone(arm):
 
 
 def test_a_reduced_model(arm):
-    """Its bodies are those of the whole."""
+    """Its bodies are those of the full model."""
     reduced = ReducedModel(arm, lambda y: jnp.concatenate([y, -2 * y]), 1)
     y = np.linspace(0, 1, 9)[:, None]
     sample = recorded(of(y[:, 0], y, 1).show(reduced).html)["samples"][0]
@@ -180,7 +180,7 @@ def test_single_precision(arm):
 
 
 def test_gravity_along_another_axis_is_down(arm):
-    """A world with y up is turned when it is drawn."""
+    """A world with y up is rotated for drawing."""
     builder = rbd.ModelBuilder(gravity=(0, -9.81, 0))
     builder.add_body(
         "bob",
@@ -195,7 +195,7 @@ def test_gravity_along_another_axis_is_down(arm):
 
 
 def resting():
-    """A ball of 2 kg that lies on the ground, pressed in as far as it takes."""
+    """Returns a ball of 2 kg at rest on the ground, at its equilibrium penetration."""
     builder = rbd.ModelBuilder()
     builder.add_body(
         "ball",
@@ -255,11 +255,11 @@ def test_a_notebook_shows_it(arm, path, tmp_path):
     player = path.show(arm, height=300)
     shown = player._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;') and "height: 300px" in shown
-    assert shown.count('"') == 8  # nothing within ends an attribute
+    assert shown.count('"') == 8  # no quote inside ends an attribute
     assert player.save(tmp_path / "run.html").read_text(encoding="utf-8") == player.html
 
 
-# What is refused.
+# Errors.
 
 
 REFUSED = {

@@ -1,4 +1,4 @@
-"""The page that plays a motion, in a browser: what is seen, and what mouse, keys and fingers do."""
+"""The page that plays a motion, in a browser: its display, and input by mouse, keyboard and touch."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def arm():
 
 @pytest.fixture
 def played(see, tmp_path):
-    """A function that opens the page of a motion, from a file, and waits until it is drawn."""
+    """Returns a function that opens the page of a motion, from a file, and waits until it is drawn."""
 
     def played(model, path, size=(640, 480), **options):
         file = rbd.save_html(model, path, tmp_path / "run.html", **{"play": False, **options})
@@ -39,7 +39,7 @@ def played(see, tmp_path):
 
 
 def settled(seen):
-    """The picture when all is drawn as finely as it gets, without the words on it."""
+    """Returns the picture at final quality, without text."""
     seen.page.wait_for_timeout(450)
     box = seen.page.locator("#canvas").bounding_box()
     seen.page.add_style_tag(content="#title, #told, #scale, #help { visibility: hidden; }")
@@ -54,14 +54,14 @@ def without_bodies(seen):
 
 
 def red(picture):
-    """Where a picture is red: (n, 2), x and y."""
+    """Returns the red pixels of a picture: (n, 2), x and y."""
     r, g, b = np.moveaxis(picture.astype(int), -1, 0)
     y, x = np.nonzero((r > 60) & (r > 2 * g) & (r > 2 * b))
     return np.stack([x, y], axis=-1)
 
 
 def test_all_bodies_are_seen(played, quadruped):
-    """Where a body is by its projection, the picture is another one than without bodies."""
+    """At the projection of each body, the picture differs from one without bodies."""
     model, path = quadruped
     seen = played(model, path)
     poses, scene = Recording(model, path).poses(0), scene_of(model)
@@ -81,7 +81,7 @@ def test_all_bodies_are_seen(played, quadruped):
 
 
 def ball():
-    """A red ball of 5 cm that slides along x, without a ground."""
+    """Returns a red ball of 5 cm that slides along x, without a ground."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
     inertia = rbd.Inertia.from_mass_com(1.0, np.zeros(3), 1e-3 * np.eye(3))
     builder.add_body("ball", joint=rbd.joints.Prismatic((1, 0, 0)), inertia=inertia)
@@ -126,7 +126,7 @@ def test_it_plays_again_and_again_or_to_its_end(played, arm):
     seen = played(*arm, play=True, speed=5.0)
     seen.until("player.drawn > 20 && player.time < 1.9")
     seen.page.wait_for_timeout(600)
-    assert seen.page.evaluate("player.playing")  # it has begun anew
+    assert seen.page.evaluate("player.playing")  # it has restarted
     seen.page.keyboard.press("l")
     seen.until("!player.playing")
     assert seen.page.evaluate("player.time") == 2.0
@@ -174,7 +174,7 @@ def test_mouse_and_fingers_move_the_camera(played, arm):
     mouse.wheel(0, 200)
     seen.until(f"player.camera.distance != {first[2]}")
     assert camera()[2] > 1.1 * first[2]
-    # What is moved stays under the mouse.
+    # A dragged point stays under the mouse.
     target = camera()[3:]
     at = seen.page.evaluate(f"player.project({target})")
     mouse.move(300, 200)
@@ -184,7 +184,7 @@ def test_mouse_and_fingers_move_the_camera(played, arm):
     np.testing.assert_allclose(
         np.subtract(seen.page.evaluate(f"player.project({target})"), at), [50, 20], atol=0.5
     )
-    # Two fingers that part.
+    # Two fingers that move apart.
     before, fingers = camera(), seen.page.context.new_cdp_session(seen.page)
     touch = lambda kind, *xs: fingers.send(
         "Input.dispatchTouchEvent",
@@ -231,7 +231,7 @@ def test_samples_and_ghosts(played):
 
 
 def test_a_camera_that_follows(played):
-    """What travels stays where it is in the picture."""
+    """The followed body stays in place in the picture."""
     model, path = ball()
     away = of(np.asarray(path.t), np.asarray(path.q) * 50, 1)
     seen = played(model, away)
@@ -309,7 +309,7 @@ def test_a_notebook_shows_it(see, tmp_path, arm):
 
 
 def test_names_are_shown_as_they_are(played):
-    """What looks like the end of a script, or like a tag, is text."""
+    """Text that resembles the end of a script, or a tag, is shown as text."""
     name = "</script><b>bob</b>"
     builder = rbd.ModelBuilder()
     inertia = rbd.Inertia.from_mass_com(1.0, np.zeros(3), 0.01 * np.eye(3))
@@ -321,7 +321,7 @@ def test_names_are_shown_as_they_are(played):
 
 
 def test_the_humanoid_plays_smoothly(played):
-    """A third of what it does on two idle cores, which is 30 and more."""
+    """The bound is a third of the rate on two idle cores, which is at least 30."""
     model = rbd.load("humanoid")
     seen = played(model, swaying(model, seconds=4.0), play=True)
     seen.until("player.recent.length > 25")

@@ -1,4 +1,4 @@
-"""Every plot of every kind of model: what is drawn is what the numbers say, in panels by unit."""
+"""Every plot for every type of model: curves match the data, in panels by unit."""
 
 import functools
 from typing import Any
@@ -24,7 +24,7 @@ ROWS = 12
 
 @functools.cache
 def mixed():
-    """A floating base with a hinge within limits, a slide, a ball and a hinge that mimics; a motor, a sensor, no contact law."""
+    """A floating base with a limited hinge, a slide, a ball and a mimic hinge; a motor, a sensor, no contact model."""
     builder = rbd.ModelBuilder(name="mixed")
     builder.add_body("base", "world", joints.Free(), inertia=ROD)
     limits: Any = {"lower": -0.5, "upper": 0.5, "velocity_limit": 1.0, "effort_limit": 2.0}
@@ -40,7 +40,7 @@ def mixed():
 
 @functools.cache
 def touching(law):
-    """A ball over the ground, whose contacts are soft constraints or springs."""
+    """A ball above the ground, with contacts as soft constraints or springs."""
     builder = rbd.ModelBuilder(name="touching")
     builder.add_body("ball", "world", joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     builder.attach(rbd.Shape("floor", "world", shapes.Plane()), rbd.Shape("skin", "ball", shapes.Sphere(0.1)))
@@ -62,7 +62,7 @@ def four_bar():
 
 
 def path_of(model, batch=(), rows=ROWS, seed=0, u=False):
-    """Some trajectory of the model; no law of motion is asked."""
+    """Returns an arbitrary trajectory of the model, without simulation."""
     rng = np.random.default_rng(seed)
     t = np.broadcast_to(np.linspace(0, 1, rows), (*batch, rows))
     v = rng.normal(size=(*batch, rows, model.nv))
@@ -76,7 +76,7 @@ def path_of(model, batch=(), rows=ROWS, seed=0, u=False):
     return rbd.Trajectory(*given, *map(jax.device_put, codes), u=controls)
 
 
-#: Of each case the model, the shape of the batch, and whether there are controls.
+#: For each case, the model, the shape of the batch, and whether it has controls.
 CASES = {
     "mixed": (mixed, (), True),
     "mixed, a batch": (mixed, (2, 3), True),
@@ -89,7 +89,7 @@ CASES = {
 
 
 class Cases(dict):
-    """Models with their trajectories, each made when it is asked for."""
+    """Models with their trajectories, created on demand."""
 
     def __missing__(self, name):
         make, batch, u = CASES[name]
@@ -101,7 +101,7 @@ class Cases(dict):
 @pytest.fixture(scope="module")
 def cases():
     found = Cases()
-    assert found["planar"]  # its operations are compiled here, for all tests
+    assert found["planar"]  # compiles its operations for all tests
     return found
 
 
@@ -125,7 +125,7 @@ def test_every_plot_of_every_model(cases, case, tmp_path):
 
 
 def curves_of(figure):
-    """By the titles of panels what is labelled in them."""
+    """Returns the labeled curves by panel title."""
     return {
         axes.get_title(loc="left"): {line.get_label(): line for line in axes.lines} for axes in figure.axes
     }

@@ -1,4 +1,4 @@
-"""Configurations put together by hand: within limits, loops closed, and bodies where they are pulled."""
+"""Manual poses: within limits, with closed loops, and with bodies at their dragged positions."""
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +32,10 @@ def test_there_is_a_slider_for_each_coordinate_that_is_free(gripper):
     assert list(sliders) == ["turn", "grip", "roll"]
     assert (sliders["turn"].lower, sliders["turn"].upper) == (-1.0, 0.5)
     assert (sliders["roll"].lower, sliders["roll"].upper) == (-np.pi, np.pi)
-    # Joints of several coordinates have one for each, those on curved manifolds none.
+    # Joints with several coordinates have one slider each, joints on curved manifolds have none.
     names = [slider.name for slider in Posing(rbd.load("humanoid")).sliders]
     assert "neck[0]" in names and "neck[1]" in names and len(names) == 14
-    # Of what has no limit, some lengths of the model.
+    # Without limits, the range is a few lengths of the model.
     assert Posing(rbd.load("cartpole"), size=0.3).sliders[0].upper > 0
 
 
@@ -59,7 +59,7 @@ def test_loops_stay_closed_and_what_cannot_be_is_not_done():
     posing.set_joint(posing.sliders[0], 1.2)
     assert posing.q[0] == pytest.approx(1.2, abs=1e-12) and not posing.note
     assert_close(posing.q, [1.2, -1.2, 1.2], 1e-8)
-    # A loop of rods of 1, 1 and 0.2 m on ground of 3 m.
+    # A loop of rods of 1, 1 and 0.2 m on a ground of 3 m.
     builder = rbd.ModelBuilder()
     rod = rbd.Inertia.box(1.0, (1.0, 0.0, 0.0), (0.5, 0.0, 0.0))
     builder.add_body("crank", "world", rbd.joints.Revolute(), inertia=rod)
@@ -85,13 +85,13 @@ def test_a_body_comes_to_where_it_is_pulled_within_limits():
         assert posing.drag(body, point, np.array(target)) < 1e-3
         frame = where(posing.q)
         assert_close(frame.position + frame.rotation @ point, target, 1e-3)
-    # Turned, too.
+    # The same with rotations.
     wanted = rbd.Transform.from_xyz_rpy((0.4, 0.1, 0.4), (0.0, np.pi, 0.0))
     for _ in range(3):
         off = posing.drag(body, np.zeros(3), wanted.position, wanted.rotation)
     assert off < 1e-3 and not posing.note
     assert_close(where(posing.q).rotation, wanted.rotation, 2e-3)
-    # What is out of reach is gone to as near as can be: stretched out towards it.
+    # For a target out of reach, the arm stretches toward it.
     off = posing.drag(body, np.zeros(3), np.array([5.0, 0.0, 0.4]))
     assert "out of reach" in posing.note and off > 3
     assert (posing.q >= np.asarray(model.lower) - 1e-9).all() and (

@@ -1,4 +1,4 @@
-"""What is shown of a model at a moment is what the library computes there: frames, masses, forces that balance, readings."""
+"""The display of a model equals the library's results: frames, masses, balanced forces, readings."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ def told(model):
 
 @pytest.fixture(scope="module")
 def swinging():
-    """Three samples of a double pendulum with sensors and a site; the last one fails on its way."""
+    """Three samples of a double pendulum with sensors and a site; the last one fails during the motion."""
     site = rbd.Site("tip", "lower", rbd.Transform.from_xyz_rpy((0.0, 0.1, -1.0), (0.3, 0.0, 0.0)))
     model = rbd.attach(rbd.load("double_pendulum"), site, rbd.sensors.JointPosition("elbow", "elbow"))
     start = rbd.State(np.array([[0.5, 1.0], [0.1, -0.4], [0.0, 0.2]]), np.zeros((3, 2)))
@@ -36,7 +36,7 @@ def test_a_motion_is_that_of_the_bodies(swinging):
     assert_close(motion.position[7], frames.position, 1e-12)
     assert_close(motion.rotation[7], frames.rotation, 1e-12)
     assert stage.motion(1) is motion
-    # Of what fails, what there is before.
+    # A failing sample has the rows before the failure.
     assert len(stage.motion(2).t) == 10 and stage.motion(2).t[-1] == pytest.approx(0.09)
 
 
@@ -100,7 +100,7 @@ def test_joints_bear_the_weight():
 
 @pytest.mark.slow
 def test_a_closed_loop_is_held_from_outside_with_what_moves_it():
-    """The forces at the joints on the ground and at the loop accelerate the centre of mass (of a mechanism at rest)."""
+    """The forces at ground joints and at the loop accelerate the center of mass (of a mechanism at rest)."""
     model = four_bar("hinge")
     q = rbd.assemble(model, np.array([1.0, 0.3, 0.3])[: model.nq]).q
     still = np.zeros(model.nv)
@@ -115,7 +115,7 @@ def test_a_closed_loop_is_held_from_outside_with_what_moves_it():
     a = np.asarray(rbd.constrained_dynamics(model, q, still, still).acceleration)
     needed = mass * (np.asarray(rbd.center_of_mass_jacobian(model, q)) @ a - np.asarray(model.gravity))
     assert_close(outside, needed, 1e-8)
-    # Where the loop closes.
+    # The point where the loop closes.
     slot = max(i for i, name in enumerate(constraint.bodies) if name != "world")
     body = model.body_index(constraint.bodies[slot])
     frames = jax.tree.map(np.asarray, rbd.forward_kinematics(model, q))

@@ -1,4 +1,4 @@
-"""`rbd-jax view`: what it shows, and what it refuses in a line."""
+"""`rbd-jax view`: the display, and one-line errors."""
 
 import socket
 
@@ -15,7 +15,7 @@ pytest.importorskip("viser")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A folder with what `rbd-jax simulate` wrote of a double pendulum."""
+    """A folder with the output of `rbd-jax simulate` for a double pendulum."""
     folder = tmp_path_factory.mktemp("run")
     arguments = ["--batch", "3", "--seconds", "0.05", "--dt", "0.01", "--out", str(folder / "run")]
     assert main(["simulate", "double_pendulum", *arguments]) == 0
@@ -24,7 +24,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The viewers that a command waits for, which it does not."""
+    """The viewers of commands; waiting for them returns immediately."""
     viewers = []
 
     def wait(viewer):
@@ -59,7 +59,7 @@ def test_a_trajectory_of_another_robot_is_refused(run, capsys, tmp_path):
     err = refused(capsys, "cartpole", "--trajectory", run / "trajectory.npz")
     assert "of 'double_pendulum', with 2 joints, and not of 'cartpole'" in err and "is not in both" in err
     saved = dict(np.load(run / "trajectory.npz"))
-    # By the names of its joints, whatever the numbers are.
+    # Joints are matched by name, also if their number is equal.
     np.savez(tmp_path / "other.npz", **{**saved, "joint_names": np.array(["shoulder", "wrist"])})
     assert "joint 'wrist' is not in both" in refused(
         capsys, "double_pendulum", "--trajectory", tmp_path / "other.npz"

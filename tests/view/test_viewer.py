@@ -1,4 +1,4 @@
-"""`rbd.view` without a browser: where it serves, what it refuses, how it goes from one mode to another, and how it ends."""
+"""`rbd.view` without a browser: serving, errors, mode changes, and stopping."""
 
 import inspect
 import socket
@@ -20,7 +20,7 @@ pytest.importorskip("viser")
 
 @pytest.fixture(scope="module")
 def swing():
-    """A pendulum, and four samples of its motion, of which the last one fails."""
+    """A pendulum, and four samples of its motion, the last of which fails."""
     model = rbd.load("pendulum")
     start = rbd.State(np.linspace(0.0, 1.0, 4)[:, None], np.zeros((4, 1)))
     path = rbd.simulate_batch(model, start, dt=0.01, steps=50)
@@ -58,7 +58,7 @@ def test_it_serves_this_machine_until_it_is_stopped(swing, viewing, capsys):
     assert urllib.request.urlopen(viewer.url, timeout=10).status == 200
     assert viewer.url in viewer._repr_html_() and viewer.url in repr(viewer)
     addresses = {one[4][0] for one in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    for address in addresses - {"127.0.0.1", "127.0.1.1"}:  # others do not reach it
+    for address in addresses - {"127.0.0.1", "127.0.1.1"}:  # other hosts cannot reach it
         with pytest.raises(OSError):
             socket.create_connection((address, port), timeout=2).close()
     viewer.stop()
@@ -66,9 +66,9 @@ def test_it_serves_this_machine_until_it_is_stopped(swing, viewing, capsys):
     assert capsys.readouterr().out == "" and "stopped" in repr(viewer)
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=2).close()
-    with viewing(model, port=port) as again:  # it is free
+    with viewing(model, port=port) as again:  # the port is free
         assert again.url == viewer.url
-    again.wait()  # of what is stopped it is over at once
+    again.wait()  # returns immediately once stopped
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_the_trajectory_is_shown_at_any_time_and_up_to_where_it_fails(swing, vie
     assert_close(viewer._poses.rotation[0, 0] @ [0, 0, 1], turned, 1e-9)
     assert np.abs(node.wxyz - viewer._poses.quaternion[0, 0]).max() < 1e-9
     assert not viewer._drawing._mark.visible
-    # It is marked where it fails, and never goes beyond.
+    # The timeline marks the failure, and playback never passes it.
     viewer.seek(0.4)
     viewer.settle()
     assert viewer.time == pytest.approx(0.2)
@@ -140,7 +140,7 @@ def test_the_trajectory_is_shown_at_any_time_and_up_to_where_it_fails(swing, vie
     viewer.loops = False
     viewer.play(50.0)
     viewer.settle()
-    # Ghosts are others of the samples.
+    # Ghosts show other samples.
     ghosts = viewer._drawing._ghosts[0][1]
     assert ghosts.batched_positions.shape == (2, 3)
 
@@ -151,7 +151,7 @@ def test_modes_go_over_into_each_other(swing, viewing):
     viewer.seek(0.3)
     viewer._ask("mode", lambda: viewer._enter("pose"))
     viewer.settle()
-    assert_close(viewer.posing.q, np.asarray(path.q)[2, 30], 1e-9)  # from what was shown
+    assert_close(viewer.posing.q, np.asarray(path.q)[2, 30], 1e-9)  # starts from the displayed state
     viewer.show(np.array([0.4]))
     viewer.settle()
     assert viewer.mode == "pose" and viewer.posing.q[0] == pytest.approx(0.4)
@@ -169,7 +169,7 @@ def test_modes_go_over_into_each_other(swing, viewing):
         viewer.settle()
     viewer.pause()
     viewer.settle()
-    # Pulled by the end.
+    # Pulled at its end.
     viewer._ask("pull", lambda: viewer.pull(0, np.zeros(3) + [0, 0, -1.0], np.array([1.0, 0.0, 0.0])))
     viewer.settle()
     assert viewer.live.held[0] == 0
@@ -252,7 +252,7 @@ def test_meshes_of_many_triangles_are_coarser_until_asked_otherwise(viewing, tmp
     assert len(surface.faces) == 81920
     ((_, coarse),) = viewer._drawing.meshes
     assert 4_000 < len(coarse.faces) < 9_000
-    # It is where the surface was.
+    # It has the extent of the original surface.
     assert_close(np.ptp(coarse.vertices, axis=0), np.full(3, 0.2), 4e-3)
     viewer._drawing.fine(True)
     ((_, full),) = viewer._drawing.meshes

@@ -1,4 +1,4 @@
-"""The page of `rbd.view` as it is seen and handled in a browser: what is drawn, what sliders and the mouse move."""
+"""The page of `rbd.view` in a browser: drawing, sliders and mouse input."""
 
 import os
 import time
@@ -22,13 +22,13 @@ class Page:
 
     def __init__(self, viewer, seen):
         self.viewer, self.seen, self.page = viewer, seen, seen.page
-        last = "/handle"  # what the server adds last
+        last = "/handle"  # the node that the server adds last
         self.page.wait_for_function(
             f"() => window.__viserMutable?.nodeRefFromName?.['{last}'] !== undefined", timeout=30_000
         )
 
     def position(self, name):
-        """Where a node of the scene is."""
+        """Returns the position of a node of the scene."""
         return np.array(
             self.page.evaluate(
                 "name => window.__viserMutable.nodeRefFromName[name].position.toArray()", f"/model/{name}"
@@ -36,11 +36,11 @@ class Page:
         )
 
     def row(self, label):
-        """The row of the panel with that label."""
+        """Returns the row of the panel with that label."""
         return self.page.get_by_text(label, exact=True).locator("xpath=../../../..")
 
     def set(self, label, value):
-        """Type a number beside a slider."""
+        """Types a number next to a slider."""
         box = self.row(label).locator("input[inputmode=decimal]").first
         box.fill(f"{value:g}")
         box.press("Enter")
@@ -50,7 +50,7 @@ class Page:
         self.page.get_by_role("option", name=option, exact=True).click()
 
     def on_screen(self, point):
-        """The pixel that a point of the world is seen at."""
+        """Returns the pixel of a point of the world."""
         return self.page.evaluate(
             """point => {
                 const view = window.__viserMutable, root = view.nodeRefFromName[""];
@@ -62,7 +62,7 @@ class Page:
         )
 
     def until(self, there, seconds=60.0):
-        """Wait until something holds."""
+        """Waits until a condition holds."""
         end = time.monotonic() + seconds
         while not there():
             assert time.monotonic() < end, "it does not come to that"
@@ -71,14 +71,14 @@ class Page:
 
 @pytest.fixture(scope="module")
 def walk():
-    """The quadruped with a motion in which it rises and bends its legs: not simulated, so that nothing is compiled."""
+    """The quadruped with a motion in which it rises and bends its legs; not simulated, to avoid compilation."""
     model = rbd.load("quadruped")
     change = np.concatenate([np.zeros(5), [0.3], np.full(model.nv - 6, 0.4)])
     return model, moved_by(model, np.linspace(0.0, 1.0, 41)[:, None] * change)
 
 
 def moved_by(model, steps):
-    """A motion of two seconds through steps from where all joints are at zero."""
+    """Returns a motion of two seconds through steps from the neutral configuration."""
     q = jax.jit(jax.vmap(lambda step: rbd.integrate(model, rbd.neutral(model), step)))(steps)
     return of(np.linspace(0.0, 2.0, len(steps)), np.asarray(q), model.nv)
 
@@ -99,7 +99,7 @@ def opened(walk, see):
 
 
 def dark(picture):
-    """The pixels of bodies: the page is white, its lines are light, the panel is on the right."""
+    """Returns the pixels of bodies: the page is white, its lines are light, the panel is on the right."""
     return (picture.max(axis=-1) < 160)[:, : int(0.6 * picture.shape[1])]
 
 
@@ -110,9 +110,9 @@ def test_the_page_shows_the_bodies_and_the_slider_moves_them(walk, opened):
     page = opened(*walk)
     page.page.wait_for_timeout(1500)
     before = dark(page.seen.picture())
-    # As much of the picture as the bodies would fill, within a few times.
+    # The fraction of the picture is that of the bodies, within a factor of a few.
     assert 0.01 < before.mean() < 0.5
-    # Without them there is nothing dark: what is seen are they.
+    # Without the bodies no pixel is dark, so dark pixels show them.
     for name in ("trunk", "FL_foot", "RR_calf"):
         x, y = page.on_screen(page.viewer._poses.position[0, model.body_index(name)])
         assert 0 < x < 900 and 0 < y < 600
@@ -155,7 +155,7 @@ def test_a_joint_slider_moves_the_foot_to_where_it_belongs(walk, opened):
         q = q.at[model.q_slice(joint)].set(value)
         expected = rbd.forward_kinematics(model, q).position[model.body_index("FL_foot")]
         page.until(lambda expected=expected: np.abs(page.position("FL_foot") - expected).max() < 1e-3)
-    page.set("RR_hip", 50.0)  # the panel has the limits, too
+    page.set("RR_hip", 50.0)  # the panel also enforces the limits
     limit = float(model.upper[model.q_slice("RR_hip")][0])
     page.until(lambda: abs(page.viewer.posing.q[model.q_slice("RR_hip")][0] - limit) < 1e-9)
     assert not page.seen.errors
@@ -164,9 +164,9 @@ def test_a_joint_slider_moves_the_foot_to_where_it_belongs(walk, opened):
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_body_that_is_dragged_is_followed_and_pulled(opened):
-    """With the mouse, on an arm: by inverse kinematics in a pose, by a force in a simulation."""
+    """Dragging an arm with the mouse uses inverse kinematics in posing mode, and a force in a simulation."""
     model = rbd.detach(rbd.load("arm7"), "shape")
-    model = eqx.tree_at(lambda model: model.gravity, model, jnp.zeros(3))  # it stays where it is
+    model = eqx.tree_at(lambda model: model.gravity, model, jnp.zeros(3))  # without gravity it stays in place
     page = opened(model)
     tool = model.body_index("tool")
     body = next(b for b in (tool, *reversed(range(model.nb))) if b in dict(page.viewer._drawing.meshes))
@@ -217,7 +217,7 @@ def test_a_large_batch_opens_at_once_and_only_what_is_shown_is_sent(walk, opened
     path = of(np.linspace(0, 5, 1000, dtype=np.float32), q, model.nv)
     page = opened(model, path, sample=7)
     seconds, received = [], []
-    for _ in range(3):  # the machine has other things to do
+    for _ in range(3):  # other processes affect the time
         page.page.on(
             "websocket", lambda one: one.on("framereceived", lambda frame: received.append(len(frame)))
         )
@@ -242,7 +242,7 @@ def waving():
 
 
 def frames_drawn(page, seconds):
-    """How many frames are drawn in a while."""
+    """Returns the number of frames drawn per second."""
     drawn = "() => window.__viserTestpoints.rendererInfo.render.frame"
     begin, start = page.page.evaluate(drawn), time.monotonic()
     page.page.wait_for_timeout(1000 * seconds)
@@ -257,7 +257,7 @@ def test_a_frame_is_little_to_draw_and_to_send(waving, opened):
     page.viewer.play()
     page.until(lambda: frames_drawn(page, 0.5) > 0)
     drawn = page.page.evaluate("() => window.__viserTestpoints.rendererInfo.render")
-    # At once what is of one colour on a body, and the ground.
+    # One draw call per color of a body, and the ground.
     assert 0 < drawn["calls"] <= model.nb + 4
     assert 500 < drawn["triangles"] < 5000
 

@@ -1,1 +1,1 @@
-"""Pairs of geometries: where they touch and how far they are apart, with derivatives; see `pairs`."""
+"""Contact points and signed distances of pairs of geometries, with derivatives; see `pairs`."""

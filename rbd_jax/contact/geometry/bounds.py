@@ -1,4 +1,4 @@
-"""Spheres around geometries, by which pairs that cannot touch are told soon."""
+"""Bounding spheres of geometries, for the broad phase of collision detection."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ball = tuple[Float[Array, "3"], Float[Array, ""]]
 
 @functools.singledispatch
 def bounding_sphere(geometry: Geometry) -> Ball:
-    """The middle (3,) and radius () of a sphere around a geometry, in its frame. The radius is infinite for a plane.
+    """Returns the center (3,) and radius () of a sphere around a geometry, in its frame. The radius is infinite for a plane.
 
-    Of a geometry of one's own it is that around a box along its axes, by its core.
+    For a user-defined geometry, the sphere encloses the axis-aligned bounding box of its core.
 
     >>> ball = rbd.contact.bounding_sphere(rbd.shapes.Capsule(0.1, 0.4))
     >>> print(ball)

@@ -1,15 +1,15 @@
-"""How far two convex bodies are apart, or how deep they overlap: the direction along which they are separated most.
+"""Signed distance of two convex bodies: the direction of maximum separation.
 
-Along a unit vector n two bodies are apart by `s(n) = min n·(b - a)` over their points a and b. Their signed distance is the most
-that this can be, and any n gives a lower bound: whatever a search comes up with, the best is known when it is seen.
+Along a unit vector n, two bodies have the separation `s(n) = min n·(b - a)` over their points a and b. Their signed distance is
+the maximum of s. Any n gives a lower bound, so candidates from different searches can be compared by their s.
 
-The search is in three parts, none of which is differentiated. (1) The points nearest to each other, by Gilbert's, Johnson's and
-Keerthi's method, where the bodies are apart. (2) The same for copies that are moved apart along the best directions of a fixed
-grid and of the flat sides, twice: that leads to the least translation that separates those that overlap. (3) Newton's method on
-the features (corners, edges, flat sides, curved parts) that the best of these came up with.
+The search has three parts, none of which is differentiated. (1) The Gilbert-Johnson-Keerthi (GJK) method finds the nearest
+points of separated bodies. (2) For overlapping bodies, the same method runs twice on copies that are moved apart along the best
+directions of a fixed grid and of the flat sides; this leads to the smallest separating translation. (3) Newton's method runs on
+the features (corners, edges, flat sides, curved parts) of the candidates. The candidate with the largest separation wins.
 
-Two more of Newton's steps from there are differentiated. They change nothing, but have the derivatives of the solution, up to
-the third, since each step squares the error of the one before.
+Two more Newton iterations are differentiated. They do not change the value, but they provide the derivatives of the solution up
+to third order, because each iteration squares the error of the previous one.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from .cores import Core
 from .vectors import length, tangents, turned, turned_back, unit
 
 
-#: Directions tried where bodies may overlap, and neighbours of each among which it has to be the best.
+#: Number of grid directions tested for overlapping bodies, and number of neighbors that a local maximum must exceed.
 DIRECTIONS = 96
 NEIGHBOURS = 6
-#: How many of these that are, and of flat sides, are gone on from, and how often.
+#: Number of grid directions and of flat sides from which searches start, and number of GJK runs per start.
 PEAKS = 2
 FLATS = 2
 ROUNDS = 2
-#: Up to so many pairs of edges are tried one by one.
+#: Maximum number of pairs of edges for which all cross products are tested.
 EDGE_PAIRS = 256
-#: The most steps of a search of nearest points, and Newton's steps on features.
+#: Maximum number of GJK iterations.
 STEPS = 16
-#: Of the square of the distance, by which it may be too long when a search ends: what is round is left to Newton's method.
+#: Relative tolerance of the squared distance at which GJK stops; Newton's method refines curved parts.
 TOLERANCE = 1e-10
+#: Number of Newton iterations on features.
 NEWTON_STEPS = 4
 
 
 class Separation(NamedTuple):
-    """The signed distance, the direction from the first to the second, and a point of each, in the frame of the first."""
+    """The signed distance, the normal from the first body to the second, and a point of each, in the frame of the first."""
 
     distance: Float[Array, ""]
     normal: Float[Array, "3"]
@@ -56,7 +57,7 @@ class Separation(NamedTuple):
 
 
 class _Support(NamedTuple):
-    """Points of two bodies that are farthest against each other, one pair for each direction."""
+    """Support points of two bodies in opposite directions, one pair for each direction."""
 
     label_a: Float[Array, "*m la"]
     round_a: Float[Array, "*m 3"]
@@ -73,11 +74,14 @@ class _Simplex(NamedTuple):
 
 
 def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transform) -> Separation:
-    """Of the two bodies that `cores(given)` makes, the second of which is placed `at` in the frame of the first.
+    """Returns the separation of two bodies.
 
-    They are made twice, as the search wants them without derivatives.
+    Args:
+      cores: Returns both bodies for `given`. It is called twice, because the search uses bodies without derivatives.
+      given: The argument of `cores`.
+      at: The placement of the second body in the frame of the first.
     """
-    # In units of the larger body: products of six lengths leave the range of single precision soon.
+    # Scaled by the size of the larger body, because products of six lengths may exceed the range of single precision.
     first, second = cores(given)
     unit_length = lax.stop_gradient(jnp.maximum(_size(first), _size(second)))
 
@@ -96,14 +100,14 @@ def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transfor
 
 
 def _size(body: Core) -> Float[Array, ""]:
-    """The largest coordinate of a body in its frame."""
+    """Returns the largest coordinate of a body in its frame."""
     axes = jnp.eye(3, dtype=body.radius.dtype)
     own = jnp.max(jnp.abs(body.place(body.corner(jnp.concatenate([axes, -axes])))))
     return own + body.radius + (0 if body.curve is None else jnp.max(body.curve))
 
 
 def _scaled(body: Core, length: Float[Array, ""]) -> Core:
-    """As large as it is in units of a length, for the search."""
+    """Returns the body in units of a length."""
     curve = None if body.curve is None else body.curve / length
     return replace(
         body, place=lambda labels: body.place(labels) / length, curve=curve, radius=body.radius / length
@@ -120,7 +124,7 @@ class _Pair:
         self.curve_b = nothing if b.curve is None else b.curve
 
     def support(self, direction: Float[Array, "m 3"]) -> tuple[_Support, Float[Array, "m 3"]]:
-        """The points that are least apart along each direction, and b - a."""
+        """Returns the pair of points with the smallest separation along each direction, and b - a."""
         against = -turned_back(direction, self.at.rotation)
         zero = jnp.zeros_like(direction)
         label_a, label_b = self.a.corner(direction), self.b.corner(against)
@@ -131,7 +135,7 @@ class _Pair:
         return support, second - first
 
     def points(self, support: _Support, with_a, with_b) -> tuple[Float[Array, "m 3"], Float[Array, "m 3"]]:
-        """The points of pairs, with or without their curved parts."""
+        """Returns the points of pairs, with or without their curved parts."""
         first, second = self.a.place(support.label_a), self.b.place(support.label_b)
         if self.a.curve is not None:
             first = first + jnp.where(with_a, self.curve_a, 0)[None] * support.round_a
@@ -140,7 +144,10 @@ class _Pair:
         return first, turned(second, self.at.rotation) + self.at.position[None]
 
     def flats(self) -> Float[Array, "k 3"]:
-        """Normals of the flat sides of all differences b - a: those of either body, and of pairs of edges if they are few."""
+        """Returns normals of the flat sides of the Minkowski difference b - a.
+
+        These are normals of both bodies, and cross products of edges if there are at most `EDGE_PAIRS` pairs.
+        """
         found = [self.a.normals, -turned(self.b.normals, self.at.rotation)]
         if 0 < len(self.a.edges) * len(self.b.edges) <= EDGE_PAIRS:
             across = cross(self.a.edges[:, None], turned(self.b.edges, self.at.rotation)[None]).reshape(-1, 3)
@@ -149,12 +156,12 @@ class _Pair:
         return jnp.concatenate(found)
 
     def apart(self, direction: Float[Array, "m 3"]) -> Float[Array, "m"]:
-        """`s(n)`."""
+        """Returns `s(n)`."""
         return dot(direction, self.support(direction)[1])
 
 
 def _grid() -> tuple[np.ndarray, np.ndarray]:
-    """Directions all around, and the nearest others of each."""
+    """Returns directions distributed over the sphere, and the indices of the nearest neighbors of each."""
     i = np.arange(DIRECTIONS) + 0.5
     z, angle = 1 - 2 * i / DIRECTIONS, np.pi * (1 + 5**0.5) * i
     r = np.sqrt(1 - z**2)
@@ -166,7 +173,7 @@ GRID, NEXT = _grid()
 
 
 def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
-    """Several times three pairs of points, and normals; the features of one of them are those of the solution."""
+    """Returns candidates, each with three pairs of points and a normal. One has the features of the solution."""
     dtype = pair.at.position.dtype
     grid = jnp.asarray(GRID, dtype)
     apart = pair.apart(grid)
@@ -179,7 +186,7 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     starts = jnp.concatenate([toward, *starts])
     beyond = 0.05 * jnp.max(jnp.abs(apart))
 
-    # The first search is for the bodies as they are, the others for copies that are moved apart.
+    # The first search uses the original bodies, the others use copies that are moved apart.
     copies = jnp.asarray(np.arange(len(starts)) > 0, dtype)
 
     def closer(_, state):
@@ -193,7 +200,7 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
 
 
 def _largest(values: Float[Array, "n"], count: int) -> Int[Array, "count"]:
-    """Where the few largest are; sorting all of them, as `top_k` does, takes longer."""
+    """Returns the indices of the `count` largest values. For few values this takes less time than `top_k`, which sorts all."""
     chosen = []
     for _ in range(count):
         chosen.append(jnp.argmax(values))
@@ -204,7 +211,7 @@ def _largest(values: Float[Array, "n"], count: int) -> Int[Array, "count"]:
 def _corner(
     pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"] | float = 0.0
 ) -> _Simplex:
-    """The same pair of points three times."""
+    """Returns a simplex of three equal pairs of points."""
     support, difference = pair.support(directions)
     nearest = difference + moved
     thrice = lambda x: jnp.repeat(x[:, None], 3, axis=1)
@@ -212,7 +219,13 @@ def _corner(
 
 
 def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"]) -> _Simplex:
-    """The nearest points of two bodies, the second of which is moved: by as many searches at once, from given directions."""
+    """Returns the simplices nearest to the origin, by GJK searches from several directions at once.
+
+    Args:
+      pair: Both bodies.
+      directions: The initial direction of each search.
+      moved: A displacement of the second body in each search.
+    """
     tolerance = max(30 * float(jnp.finfo(directions.dtype).eps), TOLERANCE)
     start = _corner(pair, directions, moved)
 
@@ -242,7 +255,7 @@ def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "
     return lax.while_loop(going_on, advance, (start, done, jnp.int32(0)))[0]
 
 
-#: Which of the three old points and the new one are kept.
+#: Candidate selections among the three old points and the new point (index 3).
 _KEPT = np.array([[3, 3, 3], [3, 0, 0], [3, 1, 1], [3, 2, 2], [3, 0, 1], [3, 1, 2], [3, 2, 0]])
 _PICKED = np.eye(4)[_KEPT]
 
@@ -250,20 +263,22 @@ _PICKED = np.eye(4)[_KEPT]
 def _nearest_of_four(
     four: Float[Array, "m 4 3"],
 ) -> tuple[Float[Array, "m 3 4"], Float[Array, "m 3"], Bool[Array, "m"]]:
-    """The point nearest to the origin in the hull of four, of which the last is always needed to make it.
+    """Returns the point nearest to the origin in the hull of four points. The last point is always part of its simplex.
 
-    **Returns** which three of them make it, as a matrix; the point; and whether the origin is inside all four.
+    Returns:
+      A matrix that selects three points whose hull contains the nearest point; the nearest point; and whether the origin is
+      inside the tetrahedron.
     """
     new = four[:, 3]
     edges = four[:, :3] - new[:, None]
     onto = jnp.roll(edges, -1, axis=1)
     minus = -new[:, None]
-    # On a line from the new point to an old one.
+    # Nearest points on lines from the new point to an old one.
     square = dot(edges, edges)
     share = dot(minus, edges) / jnp.where(square > 0, square, 1)
     on_line = new[:, None] + share[..., None] * edges
     line_holds = (square > 0) & (share > 0) & (share < 1)
-    # On a triangle of the new point and two old ones.
+    # Nearest points on triangles of the new point and two old ones.
     normal = cross(edges, onto)
     area = dot(normal, normal)
     eps = jnp.finfo(four.dtype).eps
@@ -272,7 +287,7 @@ def _nearest_of_four(
     first, second = dot(normal, cross(minus, onto)) * scale, dot(normal, cross(edges, minus)) * scale
     on_triangle = normal * (dot(normal, new[:, None]) * scale)[..., None]
     triangle_holds = flat & (first > 0) & (second > 0) & (first + second < 1)
-    # In the tetrahedron: each share is a determinant over that of the three edges.
+    # Barycentric coordinates in the tetrahedron: each is a determinant over that of the three edges.
     volume = dot(edges[:, 0], normal[:, 1])
     solid = volume**2 > (64 * eps) ** 2 * jnp.prod(square, axis=1)
     shares = dot(minus, jnp.roll(normal, -1, axis=1)) / jnp.where(solid, volume, 1)[:, None]
@@ -288,7 +303,7 @@ def _nearest_of_four(
 
 
 class _Choice(NamedTuple):
-    """Which of three pairs of points count, and of which body the curved part is taken as a fixed point of a flat side."""
+    """A feature hypothesis: which of three pairs of points define it, and which discs contribute a flat side."""
 
     first: Float[Array, "*c 3"]
     second: Float[Array, "*c 3"]
@@ -298,7 +313,7 @@ class _Choice(NamedTuple):
 
 
 def _choices(disc_a: bool, disc_b: bool, dtype) -> _Choice:
-    """All that may be: three, two or one of the points; flat sides only with all three."""
+    """Returns all hypotheses: three, two or one of the points; flat sides only with all three."""
     flats = [(a, b) for a in (False, True)[: 1 + disc_a] for b in (False, True)[: 1 + disc_b]]
     rows = [(0, 1, 2, *flat) for flat in flats[::-1]]
     rows += [(i, j, j, False, False) for i, j in ((0, 1), (1, 2), (2, 0))]
@@ -310,7 +325,7 @@ def _choices(disc_a: bool, disc_b: bool, dtype) -> _Choice:
 
 
 class _Feature(NamedTuple):
-    """A corner, a line or a plane of differences b - a, and what is curved on top of it, with the points it is made of."""
+    """A corner, line or plane of the Minkowski difference b - a, with its curved parts and the points of the first body."""
 
     corner: Float[Array, "3"]
     sides: Float[Array, "2 3"]
@@ -331,7 +346,7 @@ def _feature(pair: _Pair, support: _Support, choice: _Choice) -> _Feature:
     size = lax.stop_gradient(jnp.sqrt(dot(sides, sides)))
     reach = lax.stop_gradient(jnp.max(jnp.abs(jnp.concatenate([a, b - pair.at.position[None]]))))
     tiny = 30 * jnp.finfo(size.dtype).eps * reach
-    # The longer one first.
+    # The longer side first.
     turned = size[1] > size[0]
     sides, own = jnp.where(turned, sides[::-1], sides), jnp.where(turned, own[::-1], own)
     is_line = jnp.max(size) > tiny
@@ -344,7 +359,7 @@ def _feature(pair: _Pair, support: _Support, choice: _Choice) -> _Feature:
 
 
 def _bulge(curve: Float[Array, "3"], n: Float[Array, "3"]) -> tuple[Float[Array, "3"], Float[Array, "3 3"]]:
-    """The point of a flattened ball that is farthest along n, and its derivative by n."""
+    """Returns the support point of a flattened ball along n, and its derivative by n."""
     size = length(curve * n)
     there = size > 0
     scale = jnp.where(there, 1 / jnp.where(there, size, 1), 0)
@@ -353,7 +368,7 @@ def _bulge(curve: Float[Array, "3"], n: Float[Array, "3"]) -> tuple[Float[Array,
 
 
 def _curved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]):
-    """The sum of both curved parts along n, its derivative, and that of the first body alone."""
+    """Returns the sum of both curved parts along n, its derivative by n, and the curved part of the first body alone."""
     a, turning_a = _bulge(feature.curve_a, n)
     b, turning_b = _bulge(feature.curve_b, vecmat(n, pair.at.rotation))
     turned = matmul(matmul(pair.at.rotation, turning_b), transpose(pair.at.rotation))
@@ -361,9 +376,9 @@ def _curved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]):
 
 
 def _improved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]) -> Float[Array, "3"]:
-    """The normal after one step of Newton's method: `b - a = d n`, where a and b move on curved parts as n turns.
+    """Returns the normal after one Newton iteration for `b - a = d n`, where a and b move on curved parts with n.
 
-    A plane says what n is; a line leaves one angle, and a corner two.
+    A plane determines n, a line leaves one angle free, and a corner two.
     """
     first, second = feature.sides[0], feature.sides[1]
     along = unit(first, n)
@@ -396,7 +411,7 @@ def _improved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]) -> Float[Arr
 
 
 def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tuple[_Choice, Array, Array]:
-    """The features on which the bodies are separated most, the normal, and by how much it separates them."""
+    """Returns the hypothesis with the largest separation, its normal, and its score."""
     dtype = normal.dtype
     choices = _choices(pair.a.is_disc, pair.b.is_disc, dtype)
     features = jax.vmap(lambda choice: _feature(pair, support, choice))(choices)
@@ -408,13 +423,13 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
         features, normals
     )
     apart = pair.apart(normals)
-    # What is not where the bodies are nearest along its own normal is no solution.
+    # A feature is no solution if the bodies have another support feature along its normal.
     missed = jnp.abs(own - apart)
     eps = jnp.finfo(dtype).eps
     reach = jnp.max(jnp.abs(features.corner))
     preferred = jnp.asarray(4.0 * np.arange(count)[::-1], dtype) * eps * reach
     score = apart - 10 * missed + preferred
-    # The flat side of a disc is met along its axis, or not at all.
+    # The flat side of a disc is valid only for normals along its axis.
     across_a = length(pair.curve_a[None] * normals)
     across_b = length(pair.curve_b[None] * turned_back(normals, pair.at.rotation))
     tilted = (choices.flat_a & (across_a > 1e-5 * reach)) | (choices.flat_b & (across_b > 1e-5 * reach))
@@ -424,24 +439,24 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
 
 
 def _solution(pair: _Pair, support: _Support, choice: _Choice, normal: Float[Array, "3"]) -> Separation:
-    """The solution on given features, from a normal that is right already."""
+    """Returns the solution on given features, from a converged normal."""
     feature = _feature(pair, support, choice)
     n = lax.fori_loop(0, 2, lambda _, n: _improved(pair, feature, n), normal)
     bulge, _, bulge_a = _curved(pair, feature, n)
     between = feature.corner - bulge
     distance = dot(n, between)
-    # Where along the line or in the plane the points are: what is left across n is zero there.
+    # Coordinates of the points on the line or in the plane, at which the residual across n is zero.
     first, second = feature.sides[0], feature.sides[1]
     across = cross(first, second)
     both, one = feature.is_plane, feature.is_line & ~feature.is_plane
-    # As areas: with products of the sides thin triangles would lose twice as many digits.
+    # Computed from areas: with products of the sides, thin triangles would lose twice as many digits.
     areas = jnp.stack([dot(across, cross(second, between)), dot(across, cross(between, first))])
     on_plane = areas / jnp.where(both, dot(across, across), 1)
     along = -dot(first, between) / jnp.where(one, dot(first, first), 1)
     on_line = jnp.stack([along, jnp.zeros_like(along)])
     shares = jnp.where(both, on_plane, jnp.where(one, on_line, jnp.zeros_like(on_line)))
     a = feature.point + vecmat(shares, feature.point_sides) + bulge_a
-    # Where the second has but one point it is that: the other's plane may be known by points that are close together.
+    # If the second body has a single point, use it: the points that define the plane of the first may be close together.
     moving = lax.stop_gradient(jnp.max(jnp.abs(feature.sides + feature.point_sides)))
     fixed = feature.corner + feature.point - (bulge - bulge_a)
     size = lax.stop_gradient(jnp.max(jnp.abs(feature.corner)))

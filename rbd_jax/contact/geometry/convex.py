@@ -1,7 +1,7 @@
-"""What any two convex bodies touch with: the sides that face each other along the normal, where they are above each other.
+"""Contact points of any two convex bodies, from the intersection of the sides that face each other.
 
-Where the normal is that of a flat side, the corners of the part in which this side and the other body's cover each other are
-contact points, up to four of them; else there is one, the point where the bodies are nearest.
+If the normal is that of a flat side, the contact points are corners of the intersection of this side with the side of the other
+body, at most four. Otherwise there is one contact point, between the nearest points of both bodies.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .found import Found, spread
 from .vectors import tangents, unit
 
 
-#: A normal that is farther than this from that of a side (1 - cos) is not the side's.
+#: Maximum deviation (1 - cos) of the normal from that of a flat side.
 ALIGNED = 1e-6
 
 
 def convex_convex(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> Found:
-    """Of any two that have a core."""
+    """Returns the contact points of any two geometries that have a core."""
     first, second = core(a), core(b)
     at = at_a.inverse() @ at_b
     apart = separation(_cores, (a, b), at)
@@ -37,14 +37,14 @@ def _cores(bodies: tuple[Geometry, Geometry]) -> tuple[Core, Core]:
 
 
 def apart(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> Separation:
-    """Of two geometries that have a core, in the world."""
+    """Returns the separation of two geometries that have a core, in the world."""
     found = separation(_cores, (a, b), at_a.inverse() @ at_b)
     points = matmul(found.points, transpose(at_a.rotation)) + at_a.position[None]
     return Separation(found.distance, matvec(at_a.rotation, found.normal), points)
 
 
 def in_world(found: Found, at: Transform) -> Found:
-    """What was found in the frame of the first."""
+    """Transforms contact points from the frame of the first geometry to the world."""
     turn = transpose(at.rotation)
     return Found(
         found.distance,
@@ -62,7 +62,16 @@ def sides(
     count: int,
     nearest_counts: Bool[Array, ""] | bool = True,
 ) -> Found:
-    """The points of two bodies that are separated along a normal as given, in the frame of the first."""
+    """Returns the contact points of two bodies with a given separation, in the frame of the first.
+
+    Args:
+      a: The first body.
+      b: The second body.
+      at: The placement of the second body in the frame of the first.
+      apart: The separation of the bodies.
+      count: The maximum number of contact points.
+      nearest_counts: If True, the point between the nearest points is a candidate, too.
+    """
     n = apart.normal
     nearest = Found.one(apart.distance, 0.5 * (apart.points[0] + apart.points[1]), n)
     if count == 1:
@@ -79,7 +88,7 @@ def sides(
     places, there = _common(flat_a, flat_b)
 
     def height(up, rise, point):
-        """Of the plane of a side, over places across the normal."""
+        """Returns the height of the plane of a side at places across the normal."""
         slope = matvec(basis, up) / jnp.where(is_seen, rise, 1)
         return dot(n, point) - dot(places - matvec(basis, point)[None], slope[None])
 
@@ -93,9 +102,10 @@ def sides(
 
 
 def _common(a: Float[Array, "m 2"], b: Float[Array, "n 2"]) -> tuple[Float[Array, "c 2"], Bool[Array, "c"]]:
-    """The corners of what two convex polygons have in common: corners of one in the other, and crossings of their edges.
+    """Returns the corners of the intersection of two convex polygons, and a mask of valid ones.
 
-    Points may be repeated; a polygon of two points is the line between them. **Returns** all that may be, and which are.
+    Candidates are corners of one polygon in the other, and intersections of edges. Points may be repeated; a polygon of two
+    points is a segment.
     """
     reach = lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(a - a[:1])), jnp.max(jnp.abs(b - a[:1]))))
     edge_a, edge_b = jnp.roll(a, -1, axis=0) - a, jnp.roll(b, -1, axis=0) - b
@@ -122,7 +132,7 @@ def _cross(a: Float[Array, "*k 2"], b: Float[Array, "*l 2"]) -> Float[Array, "*c
 
 
 def _inside(points, corners, edges, tiny):
-    """Which points are in a polygon, or on its edges as far as rounding can tell."""
+    """Returns which points are in a polygon, or on its edges up to rounding."""
     start = points[:, None] - corners[None]
     side = _cross(edges[None], start)
     square = dot(edges, edges)
@@ -137,16 +147,17 @@ def _inside(points, corners, edges, tiny):
 
 
 def box_box(a: Box, at_a: Transform, b: Box, at_b: Transform) -> Found:
-    """Two boxes, by the fifteen axes along which boxes can be separated: normals of sides, and across two edges.
+    """Returns the contact points of two boxes by the separating-axis test with fifteen axes.
 
-    As in MuJoCo sides are preferred where an edge is hardly better: one corner more holds more than a hundredth of depth. Boxes
-    that are apart are as far apart as along the best of these axes, which between corners is less than their distance.
+    The axes are normals of sides and cross products of edges. As in MuJoCo, sides are preferred if an edge is only slightly
+    better, because more contact points are more stable. For separated boxes, the distance is that along the best axis; between
+    corners it is less than the true distance.
     """
     at = at_a.inverse() @ at_b
     n, is_edge, edge_a, edge_b = _axis(a.half_sizes, b.half_sizes, at)
     against = vecmat(n, at.rotation)
     distance = dot(n, at.position) - dot(jnp.abs(n), a.half_sizes) - dot(jnp.abs(against), b.half_sizes)
-    # The two edges that face each other, and midway between them.
+    # The nearest points of the two edges that face each other.
     corner_a = jnp.where(n < 0, -a.half_sizes, a.half_sizes) * (1 - edge_a)
     corner_b = at.point(jnp.where(against < 0, b.half_sizes, -b.half_sizes) * (1 - edge_b))
     along = matvec(at.rotation, edge_b)
@@ -158,7 +169,11 @@ def box_box(a: Box, at_a: Transform, b: Box, at_b: Transform) -> Found:
 
 
 def _axis(a: Float[Array, "3"], b: Float[Array, "3"], at: Transform):
-    """The direction from the first box to the second along which they are separated most, and if it is across edges, which."""
+    """Returns the axis of maximum separation from the first box to the second.
+
+    Returns:
+      The axis, whether it is a cross product of edges, and these edges.
+    """
     unit_axes = jnp.eye(3, dtype=a.dtype)
     others = transpose(at.rotation)
     across = cross(unit_axes[:, None], others[None]).reshape(9, 3)

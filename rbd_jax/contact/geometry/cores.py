@@ -1,10 +1,10 @@
-"""Convex geometries as sums of a polytope, a flattened ball and a ball, by which all of them are treated alike.
+"""Convex geometries as sums of a polytope, a flattened ball and a ball, so that one algorithm handles all of them.
 
     { place(l) } + { curve ∘ w : |w| <= 1 } + { radius w : |w| <= 1 }
 
-A ball is the last term alone, a capsule a segment and a ball, a cylinder a segment and a disc, an ellipsoid the second term
-alone, a box and the hull of a mesh the first. What separates two such sums is then what separates the first two terms, less the
-radii: that is exact, so round geometries cost nothing. And derivatives know what is flat and what is curved.
+A ball is the last term alone, a capsule a segment and a ball, a cylinder a segment and a disc. An ellipsoid is the second term
+alone, a box or the hull of a mesh the first. The distance of two such sums is the distance of their first two terms minus the
+radii. This is exact, so balls need no approximation, and derivatives distinguish flat from curved parts.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ Vector = Float[Array, "3"]
 
 @dataclass(frozen=True)
 class Core:
-    """A convex geometry in its frame; see above. The polytope may also be the limit of one: any convex body.
+    """A convex geometry in its frame, as the sum of a polytope, a flattened ball and a ball.
 
-    - `corner`: of directions (n, 3), labels of the polytope's points farthest in each: (n, l). They are not differentiated.
-    - `place`: the points (n, 3) with these labels, as a differentiable function of sizes.
-    - `curve`: the semiaxes of the flattened ball; None where there is none.
-    - `radius`: of the ball.
-    - `normals`: unit normals of flat sides (n, 3), of which none should be missed; they may be many or none.
-    - `edges`: unit vectors along straight edges (e, 3), each once; they may be many or none, and all are tried if they are few.
-    - `side`: of a direction (3,), the points of the flat or straight side that faces it, (m, 3) in order around it, and the unit
-      normal of that side. A straight side has its points twice, a round one is one point, again and again.
-    - `points`: the most points that a side is touched in: 1 for what is round, 2 for what is straight, else 4.
-    - `is_disc`: whether the flattened ball is flat, so that it has sides of its own.
+    In place of the polytope, any convex body is possible.
+
+    - `corner`: maps directions (n, 3) to labels (n, l) of the polytope's support points. Labels are not differentiated.
+    - `place`: maps labels to points (n, 3), as a differentiable function of sizes.
+    - `curve`: the semiaxes of the flattened ball; None without one.
+    - `radius`: the radius of the ball.
+    - `normals`: unit normals of flat sides (n, 3). There may be none; the search tests all of them.
+    - `edges`: unit vectors along straight edges (e, 3), each once. There may be none; pairs of edges are tested if they are few.
+    - `side`: maps a direction (3,) to the flat or straight side that faces it: its points, shape (m, 3), in order around the
+      side, and its unit normal. A straight side contains each point twice, a round side repeats one point.
+    - `points`: the maximum number of contact points of a side: 1 if it is round, 2 if it is straight, else 4.
+    - `is_disc`: True if the flattened ball is a disc, which has flat sides.
 
     >>> core = rbd.contact.core(rbd.shapes.Box((0.1, 0.2, 0.3)))
     >>> print(core.normals.shape, core.radius)
@@ -62,7 +64,7 @@ class Core:
 
 @functools.singledispatch
 def core(geometry: Geometry) -> Core:
-    """The convex geometry with which a geometry touches. A geometry of one's own joins in by registering a function here::
+    """Returns the convex body that represents a geometry in contact. Register a function to support your own geometry::
 
     @rbd.contact.core.register
     def _(geometry: Mine) -> rbd.contact.Core: ...
@@ -71,17 +73,19 @@ def core(geometry: Geometry) -> Core:
     0.1
     """
     raise ModelError(
-        f"{type(geometry).__name__} has no convex core to touch with; register one: rbd.contact.core.register"
+        f"core: {type(geometry).__name__} has no convex core. Register one with rbd.contact.core.register"
     )
 
 
 def from_support(support: Callable[[Vector], Vector], dtype, normals: Any = ()) -> Core:
-    """The core of any convex body, by the point of it that is farthest in a direction.
+    """Returns the core of a convex body that is given by its support function.
 
-    - `dtype`: of its numbers.
-    - `normals`: unit normals of its flat sides, if there are any.
+    The derivatives of the contact normal do not include the curvature of such a body.
 
-    Where it is round, the derivatives of the normal do not know of its curvature.
+    Args:
+      support: Maps a direction (3,) to the farthest point of the body in that direction.
+      dtype: The data type of the core.
+      normals: Unit normals of flat sides, if there are any.
 
     >>> sizes = jnp.array([0.1, 0.1, 0.2])
     >>> egg = rbd.contact.from_support(lambda n: sizes**2 * n / jnp.linalg.norm(sizes * n), jnp.float64)
@@ -129,7 +133,7 @@ def _(geometry: Cylinder) -> Core:
     up = axis(2, r)
 
     def side(direction):
-        """An octagon in the end, one corner of which is deepest; or a line along the mantle, twice."""
+        """Returns an octagon in the end face, whose first corner is deepest, or a line along the mantle."""
         outward = unit(direction * (1 - up), axis(0, r))
         across = cross(up, outward)
         end = jnp.where(direction[2] >= 0, up, -up)
@@ -165,7 +169,7 @@ def _(geometry: Box) -> Core:
         size = jnp.abs(direction)
         x = (size[0] >= size[1]) & (size[0] >= size[2])
         y = ~x & (size[1] >= size[2])
-        # The square is laid out across x, and turned cyclically.
+        # The square is defined across x, and rotated cyclically.
         turned = jnp.where(x, corners, jnp.where(y, jnp.roll(corners, 1, 1), jnp.roll(corners, 2, 1)))
         normal = jnp.where(x, axis(0, half), jnp.where(y, axis(1, half), axis(2, half)))
         outward = jnp.where(dot(normal, direction) >= 0, normal, -normal)
@@ -203,12 +207,12 @@ def _(geometry: Mesh) -> Core:
 #: The corners of a face of a box across x, in order around it.
 _SQUARE = np.array([[0, 1, 1], [0, -1, 1], [0, -1, -1], [0, 1, -1]])
 
-#: Sides of meshes have so many corners at most; of more, those are left out that matter least.
+#: Maximum number of corners of a side of a mesh; the corners with the smallest area are removed.
 CORNERS = 8
 
 
 def _signs(direction: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
-    """The corner of a cube that is farthest in each direction."""
+    """Returns the farthest corner of a cube in each direction."""
     return jnp.where(direction >= 0, jnp.ones_like(direction), -jnp.ones_like(direction))
 
 
@@ -225,7 +229,7 @@ class _Hull(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _hull(source: MeshSource) -> _Hull:
-    """The hull of a mesh, its triangles joined to flat sides."""
+    """Returns the hull of a mesh, with coplanar triangles merged to flat sides."""
     vertices, faces = source.hull.triangles
     a, b, c = (vertices[faces[:, i]] for i in range(3))
     area = np.cross(b - a, c - a)
@@ -259,7 +263,7 @@ def _hull(source: MeshSource) -> _Hull:
 
 
 def _around(points: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Points in a plane in order around their middle, the least important left out."""
+    """Sorts points of a plane around their center, and removes the corners with the smallest area beyond `CORNERS`."""
     middle = points.mean(0)
     x = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
     y = np.cross(normal, x)
@@ -272,7 +276,7 @@ def _around(points: np.ndarray, normal: np.ndarray) -> np.ndarray:
 
 
 def _segment(half_length: Float[Array, ""], radius: Float[Array, ""]) -> Core:
-    """A segment along z, or a point, and a ball. As a side, it is the line on the ball's surface."""
+    """Returns the core of a segment along z, or a point, plus a ball. Its side is the line on the surface."""
     scale, up = _along_z(half_length), axis(2, radius)
 
     def side(direction):

@@ -1,4 +1,4 @@
-"""What is found where two geometries touch, and which of many points stand for all."""
+"""Contact points of two geometries, and their reduction to a few points."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .vectors import length, unit
 
 
 class Found(NamedTuple):
-    """Points where two geometries are near: distance, position midway, normal from the first to the second, and a hint.
+    """Contact points of two geometries: distance, midway position, normal from the first to the second, and tangent hint.
 
-    The hint is a direction for the first tangent, or zero. A point that is not there has an infinite distance.
+    The hint is a direction for the first tangent, or zero. Invalid points have an infinite distance.
     """
 
     distance: Float[Array, "k"]
@@ -25,17 +25,17 @@ class Found(NamedTuple):
 
     @staticmethod
     def of(distance: Array, position: Array, normal: Array) -> Found:
-        """With the usual tangents; the normal may be one for all."""
+        """Returns points without tangent hints. One normal may be given for all points."""
         normal = jnp.broadcast_to(normal, position.shape)
         return Found(distance, position, normal, jnp.zeros_like(position))
 
     @staticmethod
     def one(distance: Float[Array, ""], position: Float[Array, "3"], normal: Float[Array, "3"]) -> Found:
-        """A single point."""
+        """Returns a single point."""
         return Found.of(distance[None], position[None], normal[None])
 
     def only(self, there: Bool[Array, "k"]) -> Found:
-        """Without the others, which then change with nothing."""
+        """Returns the points with all others marked as invalid, with zero derivatives."""
         held = lax.stop_gradient(self)
         keep = there[:, None]
         return Found(
@@ -46,19 +46,25 @@ class Found(NamedTuple):
         )
 
     def swapped(self) -> Found:
-        """Of the same geometries in the other order."""
+        """Returns the points for the two geometries in the opposite order."""
         return self._replace(normal=-self.normal)
 
     def moved(self, by: Float[Array, "3"]) -> Found:
-        """With the positions from another origin."""
+        """Returns the points with their positions moved by a vector."""
         return self._replace(position=self.position + by[None])
 
 
 def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
-    """So many of the points that stand for all: the deepest, the one farthest from it, the one farthest from the line of these
-    two, and the one farthest outside the triangle.
+    """Selects at most `count` representative contact points, up to four.
 
-    Points farther off than the deepest are taken where no others are as good. Where fewer are needed the rest is not there.
+    These are the deepest point, the point farthest from it, the point farthest from the line of these two, and the point farthest
+    outside the triangle of these three. Points at larger distances than the deepest have a low weight. Redundant points are
+    invalid.
+
+    Args:
+      found: The points.
+      there: Which points are valid.
+      count: The number of points to return.
     """
     distance, position, normal = (lax.stop_gradient(x) for x in found[:3])
     off = jnp.where(there, distance, jnp.inf)
@@ -68,7 +74,7 @@ def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
     )
     around = jnp.where(there[:, None], position - middle[None], 0)
     reach = jnp.max(jnp.abs(around))
-    # Of points that are as deep, the outermost along some direction: rounding must not choose.
+    # Among equally deep points, take the outermost along a fixed direction, so that rounding does not decide.
     odd = jnp.asarray([0.83, 0.51, 0.22], distance.dtype)
     first = jnp.argmin(jnp.where(there, off - 1e-5 * dot(around, odd[None]), jnp.inf))
     touching = off <= jnp.maximum(least, 0) + 1e-4 * reach

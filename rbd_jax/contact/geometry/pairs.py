@@ -1,4 +1,4 @@
-"""The points where two geometries touch, and how far they are apart: which function serves which kinds."""
+"""Contact points and signed distances of two geometries, with dispatch on their types."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from .found import Found
 from .vectors import frame
 
 
-#: Of two geometries and their placements in the world, what they touch with; normals from the first to the second.
+#: A function of two geometries and their placements in the world that returns contact points.
 Touching = Callable[..., Found]
 
 
 class ContactPoints(eqx.Module):
-    """Where two geometries touch, or nearly do: up to four points, as many for each pair of kinds.
+    """Contact points of two geometries, at most four. Their number depends only on the types of the geometries.
 
-    - `distance`: negative where they overlap; infinite where there is no such point, and then nothing changes with anything.
-    - `position`: midway between the two surfaces, in the world.
-    - `frame`: the columns are the normal, from the first into the second, and two tangents. MuJoCo's are the same.
+    - `distance`: the distance, negative where they overlap. It is infinite for invalid points, whose derivatives are zero.
+    - `position`: the point midway between both surfaces, in the world.
+    - `frame`: the contact frame. Its columns are the normal, from the first geometry into the second, and two tangents, as in
+      MuJoCo.
 
     >>> box, floor = rbd.shapes.Box((0.1, 0.1, 0.1)), rbd.shapes.Plane()
     >>> above = rbd.Transform.from_position(jnp.array([0.0, 0.0, 0.1]))
@@ -45,16 +46,16 @@ class ContactPoints(eqx.Module):
 
     @property
     def normal(self) -> Float[Array, "k 3"]:
-        """From the first geometry into the second."""
+        """The normal of each point, from the first geometry into the second."""
         return self.frame[:, :, 0]
 
 
 class SignedDistance(eqx.Module):
-    """How far two geometries are apart; negative, how far one has to be moved so that they are not, the least way.
+    """The signed distance of two geometries.
 
-    - `distance`.
-    - `normal`: a unit vector from the first to the second, along which that is.
-    - `points`: one on each surface, in the world, so that the second is the first and `distance * normal`.
+    - `distance`: the distance; negative if they overlap, with the length of the smallest separating translation.
+    - `normal`: the unit vector from the first geometry to the second along which the distance is measured.
+    - `points`: a point on each surface, in the world. The second point is the first plus `distance * normal`.
 
     >>> a, b = rbd.shapes.Sphere(0.1), rbd.shapes.Sphere(0.2)
     >>> there = rbd.Transform.from_position(jnp.array([0.0, 0.0, 1.0]))
@@ -69,7 +70,7 @@ class SignedDistance(eqx.Module):
     points: Float[Array, "2 3"]
 
 
-#: Kinds that touch in a way of their own. What is asked for in the other order is found here too.
+#: Contact functions by pairs of geometry types. Look-ups also try the opposite order.
 TOUCHING: dict[tuple[type[Geometry], type[Geometry]], Touching] = {
     (Plane, Sphere): planes.plane_sphere,
     (Plane, Capsule): planes.plane_capsule,
@@ -88,24 +89,22 @@ TOUCHING: dict[tuple[type[Geometry], type[Geometry]], Touching] = {
     (Geometry, Geometry): convex.convex_convex,
 }
 
-#: Those among them whose nearest point is not as far as the geometries are apart.
+#: Contact functions whose smallest distance is not the distance of the geometries.
 NOT_NEAREST = (convex.box_box, round.capsule_box)
 
 
 def contact_points(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> ContactPoints:
-    """The points where two geometries touch, or nearly do (book §11.6); see `ContactPoints`.
+    """Returns the contact points of two geometries (book §11.6); see `ContactPoints`.
 
-    - `a`, `b`: the geometries. A mesh touches with its convex hull.
-    - `at_a`, `at_b`: their placements in the world.
+    The result is differentiable by sizes and placements, also for separated geometries. The number of points depends on the
+    types: 1 with a sphere or an ellipsoid, 2 with a capsule, else 4. Terrain always has 4 points. Contact points of flat
+    sides that face each other are corners of their intersection, four of them if there are more.
 
-    Differentiable by sizes and placements, also where they are apart. How many there are is fixed by the two kinds:
-
-    - with a sphere or an ellipsoid 1;
-    - with a capsule 2;
-    - else 4.
-
-    Flat sides that face each other touch at corners of what they have in common, four of them where there are more. With terrain
-    there are 4 points whatever touches it.
+    Args:
+      a: The first geometry. A mesh is represented by its convex hull.
+      at_a: Its placement in the world.
+      b: The second geometry.
+      at_b: Its placement in the world.
 
     >>> ball, floor = rbd.shapes.Sphere(0.1), rbd.shapes.Plane()
     >>> above = rbd.Transform.from_position(jnp.array([0.0, 0.0, 0.08]))
@@ -117,9 +116,16 @@ def contact_points(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -
 
 
 def signed_distance(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> SignedDistance:
-    """How far two geometries are apart, or how deep they overlap, and where; see `SignedDistance`.
+    """Returns the signed distance of two geometries and their nearest points; see `SignedDistance`.
 
-    Differentiable by sizes and placements: the distance by `n · (v_b - v_a)`, of the velocities of the two points.
+    The result is differentiable by sizes and placements. The rate of the distance is `n · (v_b - v_a)`, with the velocities of
+    both points.
+
+    Args:
+      a: The first geometry.
+      at_a: Its placement in the world.
+      b: The second geometry.
+      at_b: Its placement in the world.
 
     >>> a, b = rbd.shapes.Box((0.1, 0.1, 0.1)), rbd.shapes.Sphere(0.1)
     >>> there = rbd.Transform.from_position(jnp.array([0.5, 0.0, 0.0]))
@@ -137,7 +143,7 @@ def signed_distance(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) 
 
 
 def can_touch(a: type[Geometry], b: type[Geometry]) -> bool:
-    """Whether geometries of two kinds can touch: not two that have no end below."""
+    """Returns True if geometries of two types can touch. Planes and height fields cannot touch each other."""
     return not (issubclass(a, _GROUND) and issubclass(b, _GROUND))
 
 
@@ -145,7 +151,7 @@ _GROUND = (Plane, HeightField)
 
 
 def _touching(a: Geometry, b: Geometry) -> Touching:
-    """The function for two geometries, in this order."""
+    """Returns the contact function for two geometries, in this order."""
     function, swapped = _look_up(a, b)
     if not swapped:
         return function
@@ -156,7 +162,7 @@ def _look_up(a: Geometry, b: Geometry) -> tuple[Touching, bool]:
     first, second = type(a), type(b)
     if not can_touch(first, second):
         raise ModelError(
-            f"a {first.__name__} and a {second.__name__} cannot touch: both are ground without end; leave one of them out"
+            f"a {first.__name__} and a {second.__name__} cannot touch: both are unbounded ground. Remove one of them"
         )
     for one in first.__mro__:
         for other in second.__mro__:

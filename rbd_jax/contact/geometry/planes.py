@@ -1,7 +1,7 @@
-"""What touches a plane: the points that are lowest.
+"""Contact points with a plane: the lowest points of the other geometry.
 
-The plane is the first geometry. A capsule has two points, a cylinder up to four (the lowest, the lowest of the other end, and two
-a third of a turn away from the first), a box its four lower corners: as in MuJoCo.
+The plane is the first geometry. As in MuJoCo, a capsule has two points and a box its four lower corners. A cylinder has up to
+four points: the lowest, the lowest of the other end, and two at 120° from the first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .vectors import unit
 
 
 def _found(at_plane: Transform, points: Float[Array, "k 3"]) -> Found:
-    """Of these points of the second geometry."""
+    """Returns the contact points for given points of the second geometry."""
     normal = at_plane.rotation[:, 2]
     distance = dot(points - at_plane.position[None], normal[None])
     return Found.of(distance, points - 0.5 * distance[:, None] * normal[None], normal)
@@ -59,7 +59,7 @@ def plane_cylinder(plane: Plane, at_plane: Transform, cylinder: Cylinder, at: Tr
 
 
 def plane_box(plane: Plane, at_plane: Transform, box: Box, at: Transform) -> Found:
-    # Of each two opposite corners the lower one.
+    # The lower one of each two opposite corners.
     corners = jnp.asarray([[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [1, 1, -1]], box.half_sizes.dtype)
     points = matmul(box.half_sizes[None] * corners, transpose(at.rotation))
     height = dot(points, at_plane.rotation[:, 2][None])
@@ -67,7 +67,7 @@ def plane_box(plane: Plane, at_plane: Transform, box: Box, at: Transform) -> Fou
 
 
 def plane_convex(plane: Plane, at_plane: Transform, convex: Geometry, at: Transform) -> Found:
-    """The lowest point, and those of the side that is lowest, as many as are needed."""
+    """Returns the lowest point and points of the lowest side, reduced to the core's number of contact points."""
     body = core(convex)
     down = -vecmat(at_plane.rotation[:, 2], at.rotation)
     side, _ = body.side(down)

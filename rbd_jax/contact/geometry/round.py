@@ -1,4 +1,4 @@
-"""Balls and capsules against each other, against boxes and against cylinders, in closed form."""
+"""Contact points of spheres and capsules with each other, with boxes and with cylinders, in closed form."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Number = Float[Array, ""]
 
 
 def _balls(a: Vector, radius_a: Number, b: Vector, radius_b: Number, otherwise: Vector):
-    """Distance, position and normal of two balls; where they are concentric the normal is the given one."""
+    """Returns distance, position and normal of two balls. `otherwise` is the normal of concentric balls."""
     between = b - a
     normal = unit(between, otherwise)
-    # Not the length: this has the derivative along the normal also where they are concentric.
+    # Unlike the length, this has a derivative along the normal also for concentric balls.
     apart = dot(between, normal)
     distance = apart - radius_a - radius_b
     return distance, a + (radius_a + 0.5 * distance) * normal, normal
 
 
 def _otherwise(at_a: Transform, at_b: Transform) -> Vector:
-    """Across both z axes, or along x: the normal where nothing else says what it is, as in MuJoCo."""
+    """Returns the default normal as in MuJoCo: the cross product of both z axes, or x if they are parallel."""
     across = cross(at_a.rotation[:, 2], at_b.rotation[:, 2])
     parallel = dot(across, across) <= (8 * jnp.finfo(across.dtype).eps) ** 2
     x = axis(0, across)
@@ -51,7 +51,7 @@ def sphere_capsule(a: Sphere, at_a: Transform, b: Capsule, at_b: Transform) -> F
 
 
 def capsule_capsule(a: Capsule, at_a: Transform, b: Capsule, at_b: Transform) -> Found:
-    """The nearest points of the two segments; of parallel ones two, which are at ends."""
+    """Returns the contact point at the nearest points of both segments; two points, at segment ends, if they are parallel."""
     between = at_b.position - at_a.position
     half_a, half_b = a.half_length, b.half_length
     along_a, along_b = at_a.rotation[:, 2], at_b.rotation[:, 2]
@@ -61,7 +61,7 @@ def capsule_capsule(a: Capsule, at_a: Transform, b: Capsule, at_b: Transform) ->
     parallel = sine <= 8 * jnp.finfo(sine.dtype).eps
     clip_a, clip_b = (lambda x: jnp.clip(x, -half_a, half_a)), (lambda x: jnp.clip(x, -half_b, half_b))
     on_a, on_b = (lambda y: clip_a(to_a + cosine * y)), (lambda x: clip_b(cosine * x - to_b))
-    # Of the lines, then of the segments: each clip asks for the nearest point on the other.
+    # Nearest points of the lines, then of the segments: each clip gives the nearest point on the other segment.
     x = clip_a((to_a - cosine * to_b) / jnp.where(parallel, 1, sine))
     y = on_b(x)
     x = on_a(y)
@@ -84,7 +84,10 @@ def capsule_capsule(a: Capsule, at_a: Transform, b: Capsule, at_b: Transform) ->
 
 
 def _within(q: Float[Array, "n"]) -> tuple[Number, Float[Array, "n"]]:
-    """How far a point is outside a box, by how far it is beyond each pair of sides; and the direction outward."""
+    """Returns the signed distance of a point from a box and the outward direction.
+
+    `q` is the distance beyond each pair of sides.
+    """
     outside = jnp.maximum(q, 0)
     is_outside = jnp.any(q > 0)
     nearest = lax.stop_gradient(jnp.eye(len(q), dtype=q.dtype)[jnp.argmax(q)])
@@ -93,7 +96,7 @@ def _within(q: Float[Array, "n"]) -> tuple[Number, Float[Array, "n"]]:
 
 
 def point_box(x: Vector, half_sizes: Vector) -> tuple[Number, Vector]:
-    """The signed distance of a point from a box about the origin, and its gradient."""
+    """Returns the signed distance of a point from a box centered at the origin, and its gradient."""
     sign = jnp.where(x < 0, -jnp.ones_like(x), jnp.ones_like(x))
     distance, outward = _within(sign * x - half_sizes)
     return distance, sign * outward
@@ -122,9 +125,10 @@ def _of_ball(radius: Number, apart: Number, normal: Vector, at: Transform) -> Fo
 
 
 def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
-    """The point of the segment nearest to the box, and the farther end of the part of it that is over the same side.
+    """Returns contact points of a capsule and a box.
 
-    A segment that goes through the box is pushed out the shortest way.
+    The points are the point of the segment nearest to the box, and the farther end of the part of the segment over the same side.
+    A segment that intersects the box is pushed out along the shortest direction.
     """
     half = b.half_sizes
     middle = vecmat(at_a.position - at_b.position, at_b.rotation)
@@ -133,10 +137,10 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
     x = middle + t * along
     apart, outward = point_box(x, half)
 
-    # Through the box: the best of the directions across its sides, and across its edges and the segment.
+    # For a segment through the box, the best direction among normals of sides, and cross products of edges and segment.
     outward = jnp.where(is_through, _out_of_box(middle, along, half), outward)
 
-    # Where the segment is over that side.
+    # The part of the segment over that side.
     size = jnp.abs(lax.stop_gradient(outward))
     facing = jnp.arange(3) == jnp.argmax(size)
     moves = (jnp.abs(along) > jnp.finfo(half.dtype).eps * jnp.max(half)) & ~facing
@@ -146,7 +150,7 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
     low = jnp.maximum(jnp.max(jnp.where(moves, jnp.min(ends, axis=0), -far)), -far)
     high = jnp.minimum(jnp.min(jnp.where(moves, jnp.max(ends, axis=0), far)), far)
     over = jnp.all(facing | moves | (jnp.abs(middle) <= half)) & (low < high)
-    # A segment in the box begins with its deeper end.
+    # For a segment through the box, the first point is the deeper end.
     deeper = jnp.where(dot(along, outward) > 0, low, high)
     t = jnp.where(is_through, deeper, t)
     other = jnp.where(jnp.abs(high - t) >= jnp.abs(low - t), high, low)
@@ -168,9 +172,9 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
 
 
 def _nearest_on_segment(middle: Vector, along: Vector, half: Vector) -> tuple[Number, Bool[Array, ""]]:
-    """The t in [-1, 1] at which `middle + t along` is nearest to a box, the least of them; and whether it goes through the box.
+    """Returns the smallest t in [-1, 1] at which `middle + t along` is nearest to a box, and whether that point is inside.
 
-    Half the square of the distance is convex in t, and its derivative is linear between the sides' planes.
+    Half the squared distance is convex in t, and its derivative is linear between the planes of the sides.
     """
 
     def rise(t):
@@ -195,7 +199,7 @@ def _nearest_on_segment(middle: Vector, along: Vector, half: Vector) -> tuple[Nu
 
 
 def _out_of_box(middle: Vector, along: Vector, half: Vector) -> Vector:
-    """The direction in which a segment comes out of a box the shortest way."""
+    """Returns the direction in which a segment leaves a box by the shortest displacement."""
     sides = jnp.eye(3, dtype=half.dtype)
     across = cross(sides, along[None])
     there = jnp.concatenate([jnp.ones(3, bool), dot(across, across) > 1e-12 * dot(along, along)])

@@ -1,7 +1,7 @@
-"""What touches terrain: the cells of a height field in reach, each as a prism of three sides down to the base.
+"""Contact points with terrain: nearby cells of a height field, each split into triangular prisms down to the base.
 
-The height field is the first geometry. A body larger than a few cells touches more of them than are looked at; the highest ones
-under it count then.
+The height field is the first geometry. At most 8 prisms are tested. A body larger than a few cells covers more prisms; then the
+highest prisms under the body are tested.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .found import Found
 from .vectors import axis, length, unit
 
 
-#: How many prisms are looked at.
+#: Maximum number of prisms that are tested.
 PRISMS = 8
 
 
 def prisms(field: HeightField) -> Float[Array, "t 3 3"]:
-    """The corners of the triangles of the surface."""
+    """Returns the corners of the triangles of the surface."""
     rows, columns = field.heights.shape
     x, y = (
         field.half_sizes[i] * jnp.linspace(-1, 1, n, dtype=field.heights.dtype)
@@ -41,7 +41,10 @@ def prisms(field: HeightField) -> Float[Array, "t 3 3"]:
 
 
 def prism_core(top: Float[Array, "3 3"], base: Float[Array, ""]) -> Core:
-    """A triangle, counterclockwise seen from above, and what is below it down to `z = -base`."""
+    """Returns the core of the prism below a triangle, down to `z = -base`.
+
+    The triangle is counterclockwise seen from above.
+    """
     up = axis(2, base)
     bottom = jnp.concatenate([top[:, :2], jnp.broadcast_to(-base, (3, 1))], axis=1)
     corners = jnp.concatenate([top, bottom])
@@ -63,7 +66,7 @@ def prism_core(top: Float[Array, "3 3"], base: Float[Array, ""]) -> Core:
 
 
 def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transform) -> Separation:
-    """From each of the prisms that are nearest, in the frame of the field."""
+    """Returns the separation from each of the nearest prisms, in the frame of the field."""
     body = core(other)
     placed = at_field.inverse() @ at
     tops = prisms(field)
@@ -78,7 +81,7 @@ def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transfo
     corners = lax.stop_gradient(tops)
     beside = jnp.maximum(jnp.min(corners, axis=1) - most[None], least[None] - jnp.max(corners, axis=1))
     off = jnp.sum(jnp.maximum(beside[:, :2], 0), axis=1)
-    # Beside the body by as much as they are, or under it and then the highest first.
+    # Prisms beside the body are ranked by distance, prisms under it by height.
     score = jnp.where(off > 0, off + jnp.maximum(beside[:, 2], 0), beside[:, 2])
     score = jnp.where((off > 0) & (score < 0), off, score)
     count = min(PRISMS, len(tops))
@@ -92,14 +95,14 @@ def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transfo
 
 
 def terrain_convex(field: HeightField, at_field: Transform, other: Geometry, at: Transform) -> Found:
-    """The deepest points of the prisms that are nearest."""
+    """Returns the deepest contact points with the nearest prisms."""
     apart = _apart(field, at_field, other, at)
     position = 0.5 * (apart.points[:, 0] + apart.points[:, 1])
     found = Found.of(apart.distance, position, apart.normal)
     order = jnp.argsort(lax.stop_gradient(apart.distance))[:4]
     found = Found(*(x[order] for x in found))
     count = len(order)
-    # The same point of two neighbours counts once.
+    # A point shared by two neighboring prisms counts once.
     near = length(lax.stop_gradient(found.position[:, None] - found.position[None]))
     size = jnp.max(jnp.abs(lax.stop_gradient(field.half_sizes)))
     same = (near < 1e-6 * size) & jnp.asarray(np.tri(count, k=-1) > 0)

@@ -1,15 +1,15 @@
-"""Problems of contact as matrices and vectors, knowing no model.
+"""Solvers for contact problems given as matrices and vectors, independent of models.
 
-Each is solved for one sample, says by a `Code` how that went, may begin with a guess, and is differentiable by its data.
+Each function solves one sample and is differentiable by the problem data. Most accept an initial guess and return a `Code`.
 
 - `solve_qp`: a convex quadratic program
 - `solve_lcp`: a linear complementarity problem with a positive semidefinite matrix
-- `lemke`: one with any matrix, exactly, by pivots
-- `solve_cone`: contact forces within cones of friction
-- `solve_pyramid`: the same within pyramids
-- `staggered_projections`: forces and friction in turns, until neither changes
+- `lemke`: a linear complementarity problem with any matrix, exactly, by pivoting
+- `solve_cone`: contact forces in friction cones
+- `solve_pyramid`: contact forces in friction pyramids
+- `staggered_projections`: normal and friction impulses, alternately, until neither changes
 - `solve_soft`: soft constraints as one problem in the acceleration
-- `Code`: how it went
+- `Code`: the result code of a solver
 """
 
 __all__ = [

@@ -1,11 +1,11 @@
-"""Contacts with friction as one convex problem in the forces: circular or elliptic cones, or pyramids.
+"""Contacts with friction as one convex problem in the forces, with circular or elliptic cones or with pyramids.
 
     min ½ λᵀ A λ + bᵀ λ    with the force λ of each contact in its cone
 
-λ is along the normal, then across it: two directions of sliding, spinning, two of rolling, or some of these. A is the inverse
-of the inertia that forces find at the contacts, `J M⁻¹ Jᵀ`, b the velocity (or acceleration) there without forces, and `A λ + b`
-that with them. What slides parts as well, by the friction coefficient times its speed (Anitescu and Hart, 2004); b can
-take this back.
+The first entry of λ is along the normal. The others are two sliding directions, spinning, two rolling directions, or some of
+these. `A = J M⁻¹ Jᵀ` is the inverse contact-space inertia, b the contact velocity (or acceleration) without forces, and `A λ + b`
+that with forces. Sliding contacts also separate, with the friction coefficient times their speed (Anitescu and Hart, 2004); a
+modified b can compensate this.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .lcp import solve_lcp
 class ContactForces(NamedTuple):
     """The force of each contact and the velocity `A λ + b`, along the normal and across it.
 
-    Where A is singular forces may not be unique; the velocity is. The code is `UNBOUNDED` where forces within their cones can
-    push against each other without end and would have to; `force` then has their directions.
+    If A is singular, the forces may not be unique; the velocity is. The code is `UNBOUNDED` if the problem has no solution
+    because forces in the cones can grow without bound; `force` then contains their directions.
     """
 
     force: Float[Array, "k d"]
@@ -42,16 +42,20 @@ def solve_cone(
     smoothing: float | Float[Array, ""] = 0.0,
     guess: Float[Array, "k d"] | None = None,
 ) -> ContactForces:
-    """With `λ₀ ≥ √(Σ (λᵢ / μᵢ)²)` for each contact, μ its `friction` in each direction across; zero where it has none.
+    """Solves for contact forces in friction cones `λ₀ ≥ √(Σ (λᵢ / μᵢ)²)`.
 
-    Differentiable by all of the problem, in both modes and to any order. The derivative by friction that is zero is zero: where
-    the force across would point is not determined.
+    The result is differentiable by all arguments of the problem, in forward and reverse mode and to any order. The derivative by
+    a friction coefficient of zero is zero, because the direction of the friction force is not determined there.
 
-    **Arguments**
+    Args:
+      A: Positive semidefinite matrix; its rows and columns are in the order of `b.reshape(-1)`.
+      b: Velocity of each contact without forces.
+      friction: Coefficient μ of each contact in each direction across the normal; zero for directions without friction.
+      smoothing: The product of force and velocity of each contact; zero by default.
+      guess: Forces that solve a similar problem; they reduce the number of iterations.
 
-    - `A`: positive semidefinite, its rows and columns in the order of `b.reshape(-1)`.
-    - `smoothing`: the product of force and velocity of each contact, zero by default.
-    - `guess`: forces that solve a problem nearby, from which this one takes fewer steps.
+    Returns:
+      The forces, velocities, number of iterations and code.
 
     >>> found = rbd.contact.solvers.solve_cone(jnp.eye(3), jnp.array([[-1.0, 2.0, 0.0]]), friction=jnp.array([[0.5, 0.5]]))
     >>> print(found.force, found.velocity)
@@ -61,7 +65,7 @@ def solve_cone(
     if not b.shape[0]:
         return _nothing(b)
     k, d = b.shape
-    # In units of friction each cone is round: λ = scale u. What has no friction has no force there, whatever u is.
+    # Scaled by friction, each cone is circular: λ = scale u. Without friction the force is zero for any u.
     scale = _with_normal(friction)
     flat = scale.reshape(-1)
     p, q = flat[:, None] * A * flat[None, :], (scale * b).reshape(-1)
@@ -87,10 +91,10 @@ def solve_pyramid(
     smoothing: float | Float[Array, ""] = 0.0,
     guess: Float[Array, "k d"] | None = None,
 ) -> ContactForces:
-    """With `λ₀ ≥ Σ |λᵢ| / μᵢ` for each contact: as `solve_cone`, with pyramids inside its cones.
+    """Solves for contact forces in friction pyramids `λ₀ ≥ Σ |λᵢ| / μᵢ`, which lie inside the cones of `solve_cone`.
 
-    The forces are sums of those along the edges, which are not negative: an LCP. (Sueda's eq. 1.84 must be
-    `M Φ - Nᵀ α = f` for eqs. 1.83 and 1.88 to be what it says.)
+    Arguments and results are those of `solve_cone`. The unknowns are non-negative forces along the edges of the pyramids, so
+    the problem is an LCP. (For Sueda's eqs. 1.83 and 1.88 to be consistent, eq. 1.84 must be `M Φ - Nᵀ α = f`.)
 
     >>> found = rbd.contact.solvers.solve_pyramid(jnp.eye(3), jnp.array([[-1.0, 2.0, 0.0]]), friction=jnp.array([[0.5, 0.5]]))
     >>> print(found.force, found.velocity)
@@ -103,7 +107,7 @@ def solve_pyramid(
         return solve_cone(A, b, friction, smoothing=smoothing, guess=guess)
     edges = _edges(friction)
     k, e, d = edges.shape
-    # Of each pair of contacts, between the edges of the one and those of the other.
+    # Blocks for pairs of contacts, projected on the edges of both.
     of_pairs = A.reshape(k, d, k, d).transpose(0, 2, 1, 3)
     inner = matmul(matmul(edges[:, None], of_pairs), transpose(edges)[None]).transpose(0, 2, 1, 3)
     start = None
@@ -120,7 +124,7 @@ def solve_pyramid(
 
 
 def _edges(friction):
-    """The edges of the pyramids, each as long as its normal part is one: (k, 2 t, d)."""
+    """Returns the edges of the pyramids with unit normal parts: (k, 2 t, d)."""
     t = friction.shape[1]
     signs = jnp.concatenate([jnp.eye(t, dtype=friction.dtype), -jnp.eye(t, dtype=friction.dtype)])
     across = signs[None] * friction[:, None, :]
@@ -132,7 +136,7 @@ def _with_normal(friction):
 
 
 def _velocity(A, b, force, code):
-    """Without b where the forces are but directions."""
+    """Returns the contact velocity, without b if the forces are only directions."""
     pushed = matvec(A, force.reshape(-1)).reshape(b.shape)
     return pushed + jnp.where(code == Code.UNBOUNDED, 0, b)
 

@@ -1,9 +1,9 @@
-"""Linear complementarity problems: forces that only push, at places that only part (book §11.2, §11.5).
+"""Linear complementarity problems of unilateral contact forces (book §11.2, §11.5).
 
     λ ≥ 0,  ζ = M λ + d ≥ 0,  λᵀ ζ = 0
 
-`solve_lcp` minimizes `½ λᵀ M λ + dᵀ λ` (book eq. 11.43), which is the same where M is positive semidefinite, by an interior point
-method. `lemke` pivots: exact, for any M, one force after the other.
+`solve_lcp` minimizes `½ λᵀ M λ + dᵀ λ` (book eq. 11.43) by an interior-point method; this is equivalent if M is positive
+semidefinite. `lemke` is an exact pivoting method for any M that changes one force per iteration.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ...optimize.outcome import Code
 
 
 class LCP(NamedTuple):
-    """The forces λ and the `slack` ζ, how many steps it took, and a `Code`.
+    """The forces λ, the `slack` ζ, the number of iterations, and a `Code`.
 
-    Where M is singular λ may not be unique; `M λ` and ζ are, for a symmetric M. Where there is no solution the `force` of
-    `solve_lcp` shows it: forces that push against each other without end (`M λ = 0`, `dᵀ λ < 0`); that of `lemke` is zero.
+    If M is singular, λ may not be unique; for a symmetric M, `M λ` and ζ are. If there is no solution, the `force` of `solve_lcp`
+    is a certificate, a direction in which forces grow without bound (`M λ = 0`, `dᵀ λ < 0`); that of `lemke` is zero.
     """
 
     force: Float[Array, "n"]
@@ -40,15 +40,20 @@ def solve_lcp(
     smoothing: float | Float[Array, ""] = 0.0,
     guess: Float[Array, "n"] | None = None,
 ) -> LCP:
-    """The solution for a symmetric and positive semidefinite M. Where λ is not unique, one with as many forces as can be.
+    """Solves an LCP with a symmetric positive semidefinite matrix.
 
-    Differentiable by all of the problem, in both modes and to any order. Where λ is not unique the derivatives of what
-    does not depend on that are right; those of the rest may be very large, which smoothing prevents.
+    If λ is not unique, the solution has as many nonzero forces as possible. The result is differentiable by all arguments of the
+    problem, in forward and reverse mode and to any order. If λ is not unique, derivatives of unique quantities are correct;
+    others may be very large, which smoothing prevents.
 
-    **Arguments**
+    Args:
+      M: The matrix.
+      d: The vector.
+      smoothing: The product of each force and its slack; zero by default.
+      guess: Forces that solve a similar problem; they reduce the number of iterations.
 
-    - `smoothing`: the product of each force and its slack, zero by default.
-    - `guess`: forces that solve a problem nearby, from which this one takes fewer steps.
+    Returns:
+      The forces, slacks, number of iterations and code.
 
     >>> found = rbd.contact.solvers.solve_lcp(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([-1.0, 1.0]))
     >>> print(found.force, found.slack)
@@ -76,17 +81,21 @@ def _nothing(d) -> LCP:
 
 
 def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | None = None) -> LCP:
-    """The solution that Lemke's pivots lead to, for any M. Ties are broken by the lexicographic rule: it does not cycle.
+    """Solves an LCP with any matrix by Lemke's pivoting method.
 
-    Where the pivots end on a ray the code says `INFEASIBLE`. That is so if M is positive semidefinite; for other M there may be a
-    solution that these pivots do not find.
+    The lexicographic rule breaks ties, so the method does not cycle. If the pivots end on a ray, the code is `INFEASIBLE`. For a
+    positive semidefinite M there is then no solution; for other M a solution may exist that the method does not find.
 
-    Derivatives are those of the equations with the final basis: of each force and its slack, the one outside the basis stays
-    zero. Where both are zero several bases have this solution, with different derivatives; the pivots end in one of them.
+    Derivatives are those of the equations with the final basis, in which each force or its slack stays zero. If both are zero,
+    several bases have the same solution but different derivatives. The derivatives are then those of the final basis.
 
-    **Arguments**
+    Args:
+      M: The matrix.
+      d: The vector.
+      max_pivots: The maximum number of pivots, by default 50 + 10 n. Beyond it the code is `NOT_CONVERGED`.
 
-    - `max_pivots`: after so many it is given up, by default 50 + 10 n.
+    Returns:
+      The forces, slacks, number of pivots and code.
 
     >>> found = rbd.contact.solvers.lemke(jnp.array([[2.0, 1.0], [0.0, 2.0]]), jnp.array([-1.0, 1.0]))
     >>> print(found.force, found.slack)
@@ -103,15 +112,15 @@ def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | Non
 
 
 def _difference(basic, problem):
-    """`M λ + d - ζ`, of the forces and slacks in the basis; the others are zero."""
+    """Returns `M λ + d - ζ` for the forces and slacks in the basis; the others are zero."""
     M, d, pushes = problem
     return matvec(M, pushes * basic) + d - (1 - pushes) * basic
 
 
 def _pivoted(M, d, limit):
-    """The forces, which of them are in the final basis (1, else 0), the number of pivots and the code.
+    """Returns the forces, a mask of the final basis (1 for forces in it, else 0), the number of pivots and the code.
 
-    Lemke's tableau is `[1, -M, -1, d]`, of the equations `ζ - M λ - z₀ = d`; its columns are ζ, λ, z₀ and the right side.
+    Lemke's tableau is `[1, -M, -1, d]` for the equations `ζ - M λ - z₀ = d`; its columns are ζ, λ, z₀ and the right side.
     """
     n, dtype = d.shape[0], d.dtype
     covering, right = 2 * n, 2 * n + 1
@@ -128,7 +137,7 @@ def _pivoted(M, d, limit):
     order = jnp.concatenate([jnp.array([right], jnp.int32), whole(n)])
 
     def leaving(tableau, basis, entering):
-        """The row that is first to become zero, and whether there is any."""
+        """Returns the row that becomes zero first, and whether one exists."""
         column = tableau[:, entering]
         allowed = column > small
         slope = jnp.where(allowed, column, 1)
@@ -138,7 +147,7 @@ def _pivoted(M, d, limit):
             least = jnp.min(ratio)
             return kept & (ratio <= least + small * (1 + jnp.abs(least)))
 
-        # z₀ goes first where it may.
+        # z₀ leaves the basis as soon as possible.
         tied = narrow(0, allowed)
         ends = tied & (basis == covering)
         kept = lax.fori_loop(1, n + 1, narrow, tied)
@@ -165,7 +174,7 @@ def _pivoted(M, d, limit):
         return tableau, basis, (left + n) % (2 * n), count + 1, code
 
     done = jnp.all(d >= 0)
-    # First z₀ comes in for the row that needs it most; of equal ones the last, as the lexicographic rule has it.
+    # First z₀ enters the basis in the row with the smallest d; the lexicographic rule selects the last of equal rows.
     worst = (n - 1 - jnp.argmin(tableau[::-1, right])).astype(jnp.int32)
     tableau, basis, left = pivot(tableau, basis, worst, jnp.asarray(covering, jnp.int32))
     code = jnp.where(done, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)

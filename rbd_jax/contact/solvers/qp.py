@@ -1,4 +1,4 @@
-"""Convex quadratic problems with linear conditions."""
+"""Convex quadratic programs with linear constraints."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...optimize.conic import Point, Problem, solve_conic
 
 
 class QP(NamedTuple):
-    """The x of a quadratic problem and what shows that it is the least.
+    """The minimizer x of a quadratic program, with its multipliers.
 
     - `slack`: `h - G x`.
-    - `multipliers`: of `G x ≤ h`, not negative, zero where there is slack.
-    - `equality_multipliers`: of `A x = b`.
-    - `iterations`: how many steps it took.
-    - `code`: a `Code`. Where nothing is feasible, the multipliers prove it (`Gᵀ z + Aᵀ y = 0` and `hᵀ z + bᵀ y < 0`); where there
-      is no bound, `x` is a direction in which the problem falls without end.
+    - `multipliers`: the multipliers z of `G x ≤ h`; non-negative, and zero where there is slack.
+    - `equality_multipliers`: the multipliers y of `A x = b`.
+    - `iterations`: the number of iterations.
+    - `code`: a `Code`. If the problem is infeasible, the multipliers prove it: `Gᵀ z + Aᵀ y = 0` and `hᵀ z + bᵀ y < 0`. If the
+      problem is unbounded, `x` is a direction of unbounded decrease.
     """
 
     x: Float[Array, "n"]
@@ -40,25 +40,36 @@ def solve_qp(
     smoothing: float | Float[Array, ""] = 0.0,
     guess: QP | None = None,
 ) -> QP:
-    """`min ½ xᵀ P x + qᵀ x` where `G x ≤ h` and `A x = b`, for a positive semidefinite P.
+    """Minimizes `½ xᵀ P x + qᵀ x` subject to `G x ≤ h` and `A x = b`, for a positive semidefinite P.
 
-    The result is differentiable by all of the problem, in both modes and to any order. Where multipliers are not unique the
-    derivatives of x are right all the same; those of multipliers may be very large, which smoothing prevents.
+    The result is differentiable by all arguments of the problem, in forward and reverse mode and to any order. If the multipliers
+    are not unique, the derivatives of x are still correct; those of the multipliers may be very large, which smoothing prevents.
 
-    **Arguments**
+    Args:
+      P: The matrix of the objective.
+      q: The vector of the objective.
+      G: The matrix of the inequalities.
+      h: The right side of the inequalities.
+      A: The matrix of the equalities, if any.
+      b: The right side of the equalities.
+      smoothing: The product of each slack and its multiplier; zero by default. Larger values make x a smoother function of the
+        problem and keep it farther from the inequality bounds.
+      guess: The solution of a similar problem; it reduces the number of iterations.
 
-    - `smoothing`: the product of each slack and its multiplier, zero by default. The greater, the smoother is x as a function of
-      the problem, and the farther from the sides.
-    - `guess`: the solution of a problem nearby, from which this one takes fewer steps.
+    Returns:
+      The minimizer, slacks, multipliers, number of iterations and code.
+
+    Raises:
+      ValueError: If only one of `A` and `b` is given, or q is empty.
 
     >>> found = rbd.contact.solvers.solve_qp(jnp.eye(2), jnp.array([-1.0, -2.0]), jnp.eye(2), jnp.array([0.5, 5.0]))
     >>> print(found.x)
     [0.5 2. ]
     """
     if (A is None) != (b is None):
-        raise ValueError("solve_qp: A and b belong together; give both or none")
+        raise ValueError("solve_qp: A and b belong together; pass both or neither")
     if not q.shape[0]:
-        raise ValueError("solve_qp: there are no unknowns")
+        raise ValueError("solve_qp: q is empty; there are no unknowns")
     A = jnp.zeros((0, q.shape[0]), q.dtype) if A is None else A
     b = jnp.zeros((0,), q.dtype) if b is None else b
     near = None

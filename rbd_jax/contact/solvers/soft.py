@@ -1,10 +1,10 @@
-"""Soft constraints as one convex problem in the acceleration, as MuJoCo has it.
+"""Soft constraints as one convex problem in the acceleration, as in MuJoCo.
 
     min over a:  ½ aᵀ M a - fᵀ a + Σ s(J a - r)
 
-f is the force without constraints, r the acceleration that each row should have, and s what it costs to miss it (see `terms`).
-The problem has one solution, which Newton's method finds in a few steps, since all pieces are parabolas but those of sliding
-contacts.
+f is the force without constraints, r the reference acceleration of each row, and s the cost of a deviation from it (see `terms`).
+The problem has a unique solution. Newton's method finds it in a few iterations, because all costs are piecewise quadratic except
+those of sliding contacts.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from .terms import Term
 
 
 class Problem(NamedTuple):
-    """The problem: M, f, and what there is beside them.
+    """The data of the problem.
 
-    - `pattern`: where M and the Hessian may be other than zero; None if that is everywhere.
-    - `couples`: whether terms make the Hessian other than zero elsewhere, too; None if they never do.
+    - `inertia`: M.
+    - `force`: f.
+    - `terms`: the costs.
+    - `pattern`: the sparsity pattern of M and the Hessian; None if they are dense.
+    - `couples`: True if terms add Hessian entries outside of the pattern; None if they never do.
     """
 
     inertia: Float[Array, "n n"]
@@ -38,7 +41,7 @@ class Problem(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The acceleration, the forces of each term, how many steps it took, and whether that was enough."""
+    """The acceleration, the forces of each term, the number of Newton iterations, and whether the solver converged."""
 
     acceleration: Float[Array, "n"]
     forces: tuple[Array, ...]
@@ -46,17 +49,24 @@ class Solution(NamedTuple):
     converged: Bool[Array, ""]
 
 
-#: So many steps of Newton's method at once, and along each of them to find the least.
+#: Maximum number of Newton iterations per stage, and of line-search iterations per Newton iteration.
 STEPS, ALONG = 20, 20
 
-#: Where those do not do, the problem is solved with so much of its stiffness first, and then with more of it.
+#: Fractions of the stiffness for successive stages, used if the first stage does not converge.
 SOFTER = (1e-6, 1e-4, 1e-2, 1.0)
 
 
 def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solution:
-    """The acceleration and the forces; differentiable by all that is in the problem, in both modes and to any order.
+    """Solves for the acceleration and the forces of soft constraints.
 
-    - `guess`: an acceleration to begin with, by default that without constraints, `M⁻¹ f`.
+    The result is differentiable by the problem data, in forward and reverse mode and to any order.
+
+    Args:
+      problem: The problem.
+      guess: The initial acceleration, by default that without constraints, `M⁻¹ f`.
+
+    Returns:
+      The acceleration, the forces of each term, the number of Newton iterations, and whether the solver converged.
 
     >>> from rbd_jax.contact.solvers.soft import Problem
     >>> falling = Problem(jnp.diag(jnp.array([1.0, 2.0])), jnp.array([0.0, -9.81]), terms=())  # nothing that touches
@@ -75,7 +85,7 @@ def _solution(problem: Problem, start):
 
 @_solution.defjvp
 def _change(primals, tangents):
-    """`H da = -dg`: of the gradient g at the solution, by what the problem is made of."""
+    """Solves `H da = -dg`, where dg is the change of the gradient g at the solution with the problem data."""
     (problem, start), (change, _) = primals, tangents
     a, steps, converged = _solution(problem, start)
     moved = jax.jvp(lambda problem: _gradient(problem, a), (problem,), (change,))[1]
@@ -85,7 +95,7 @@ def _change(primals, tangents):
 
 
 class _At(NamedTuple):
-    """A point of the search: a, by how much each term misses there, `M a`, and the gradient."""
+    """An iterate: a, the residual `J a - r` of each term, `M a`, and the gradient."""
 
     a: Float[Array, "n"]
     misses: tuple[Array, ...]
@@ -99,10 +109,10 @@ class _At(NamedTuple):
 
 
 def _search(problem: Problem, start):
-    """The solution, how many steps it took, and whether that was enough.
+    """Returns the solution, the number of Newton iterations, and whether the solver converged.
 
-    Cones that are nearly rigid turn in the narrowest place, and Newton's method goes back and forth between their sides. Softer
-    ones lead to where they end.
+    The cost of a nearly rigid cone has a high curvature near its apex, so Newton's method may oscillate between its sides.
+    Solutions with softer cones then provide better initial guesses.
     """
     softer = jnp.array((1.0, *SOFTER), start.dtype)
     problem = problem._replace(terms=tuple(term.acting() for term in problem.terms))
@@ -122,7 +132,7 @@ def _search(problem: Problem, start):
 
 
 def _newtons(problem: Problem, start):
-    """Newton's steps, until what is left of the gradient is of the size of rounding."""
+    """Iterates Newton's method until the gradient is of the size of rounding errors."""
 
     def step(state):
         at, count, _ = state
@@ -134,7 +144,7 @@ def _newtons(problem: Problem, start):
         misses = jax.tree.map(lambda miss, row: miss + t * row, at.misses, tuple(rows))
         at = _At.of(problem, at.a + t * p, misses, at.momentum + t * mp)
         size = jnp.sum(at.a * at.momentum) + driven
-        # A bound, or nearly, of what the next step would decrease.
+        # An approximate bound on the decrease by the next step.
         small = jnp.sum(at.gradient**2 / mass) <= least * size
         return at, count + 1, small | ~(decrease > precision * size)
 
@@ -155,9 +165,9 @@ def _newtons(problem: Problem, start):
 
 
 def _length(problem: Problem, start: _At, p, mp, rows, decrease):
-    """How far along p the least is, or nearly: where the slope, which grows, is a hundredth of what it is here.
+    """Returns the approximate minimizer along p, at which the slope is at most 1 % of its initial value.
 
-    By Newton's method between bounds, from the full step on, which is it as a rule.
+    This is a bracketed Newton iteration that starts with the full step, which is usually accepted.
     """
     offset, curvature = jnp.sum((start.momentum - problem.force) * p), jnp.sum(mp * p)
 
@@ -192,7 +202,7 @@ def _gradient(problem: Problem, a):
 
 
 def _newton(problem: Problem, a, g):
-    """`H⁻¹ g`, `H = M + Jᵀ s'' J` at `a`. Differentiated it is by what H does, and not by how it is put together."""
+    """Returns `H⁻¹ g` with `H = M + Jᵀ s'' J` at `a`. Derivatives use the linear map of H, not its assembly."""
     misses = [term.miss(a) for term in problem.terms]
     bends = [term.bend(miss) for term, miss in zip(problem.terms, misses)]
 

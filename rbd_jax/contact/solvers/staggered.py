@@ -1,14 +1,14 @@
-"""Friction by turns: the contacts' impulses for given friction, the friction for given impulses, until neither changes.
+"""Staggered projections: alternately solves for normal impulses and friction impulses, until neither changes.
 
-Staggered projections (Kaufman et al., 2008; Sueda's algorithm 7), which unlike one convex problem do not make parting of sliding:
+Unlike one convex problem, this method (Kaufman et al., 2008; Sueda's algorithm 7) does not make sliding contacts separate:
 
     v = v₀ + M⁻¹ (Nᵀ α + Tᵀ β)
-    α:  least ½ vᵀ M v  with  α ≥ 0            (N v ≥ 0, and α = 0 where it parts; Sueda eq. 2.113)
-    β:  least ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; Sueda eq. 2.114)
+    α:  min ½ vᵀ M v  with  α ≥ 0            (N v ≥ 0, and α = 0 where N v > 0; Sueda eq. 2.113)
+    β:  min ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; Sueda eq. 2.114)
 
-Of bilateral contacts, by which the friction of joints is found (Sueda §2.11), α holds `N v = 0` with either sign, the
-smallest that does (Sueda eq. 2.118). Here impulses push along the rows of N and T (Sueda has them pull), and friction is a
-disc, not a square.
+Bilateral contacts represent the friction of joints (Sueda §2.11): their α has either sign, and is the smallest with `N v = 0`
+(Sueda eq. 2.118). Here impulses act along the rows of N and T (in Sueda, against them), and the friction limit is a disc, not a
+square.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ...optimize.outcome import Code
 
 
 class Staggered(NamedTuple):
-    """What staggered projections ended at.
+    """The result of staggered projections.
 
     - `velocity`: v.
     - `normal`, `tangent`: the impulses α and β of each contact.
-    - `residual`: what is missing in the equations of both problems, in units in which impulses are about one.
-    - `iterations`: how many rounds it took.
-    - `code`: `SOLVED` where the residual is small; `INFEASIBLE` where the contacts cannot all be kept.
+    - `residual`: the residual of the equations of both problems, in units in which impulses are about one.
+    - `iterations`: the number of iterations.
+    - `code`: `SOLVED` if the residual is small; `INFEASIBLE` if the contacts cannot all be satisfied.
     """
 
     velocity: Float[Array, "n"]
@@ -76,23 +76,31 @@ def staggered_projections(
     tolerance: float | None = None,
     max_rounds: int = 50,
 ) -> Staggered:
-    """The velocity after contact with friction, of one step or one impact.
+    """Returns the velocity after contact with friction, for one step or one impact.
 
-    The rounds end when α changes no more, and Newton's method on both problems at once takes out what is left. Differentiable by
-    all of it, in both modes. There need not be a solution, and there may be several; where the rounds go on without end the
-    code says so. Where normal impulses are not unique (more contacts than hold a body) neither is friction: which solution the
-    rounds find is not differentiated. The derivative by friction that is zero is zero. Compare `solve_cone`, which always ends,
-    at a velocity that is unique.
+    The iterations stop when α no longer changes. Newton's method on both problems together then removes the remaining error.
+    The result is differentiable by all arguments of the problem, in forward and reverse mode. A solution need not exist, and
+    there may be several. If the iterations do not converge, the code reports it. If normal impulses are not unique (redundant
+    contacts), friction is not unique either; the choice of the solution is not differentiated. The derivative by a friction
+    coefficient of zero is zero. In contrast, `solve_cone` always converges to a unique velocity.
 
-    **Arguments**
+    Args:
+      inertia: M.
+      free: v₀, the velocity without contact.
+      normal: N; `N v` is the separation velocity.
+      tangent: T; `T v` is the sliding velocity.
+      friction: μ of each contact.
+      bilateral: Which contacts act in both directions; none by default.
+      guess: The result for a similar problem.
+      tolerance: Relative change of α, in the norm of `N M⁻¹ Nᵀ`, at which the iterations stop. The default is the square root
+        of the machine precision.
+      max_rounds: The maximum number of iterations.
 
-    - `inertia`: M.
-    - `free`: v₀, the velocity without contact.
-    - `normal`, `tangent`: N and T, by which `N v` is the speed of parting and `T v` that of sliding.
-    - `friction`: μ of each contact.
-    - `bilateral`: which contacts hold in both directions; none by default.
-    - `guess`: what they ended at in a problem nearby.
-    - `tolerance`: of the change of α in the norm of `N M⁻¹ Nᵀ`, relative to α; by default the root of the precision.
+    Returns:
+      The velocity, impulses, residual, number of iterations and code.
+
+    Raises:
+      ValueError: If `max_rounds` is below 1, or there are no contacts or no tangents.
 
     >>> normal, tangent = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]])  # a point of 1 kg on the floor
     >>> found = rbd.contact.solvers.staggered_projections(jnp.eye(2), jnp.array([1.0, -0.5]), normal, tangent, jnp.array([0.4]))
@@ -108,7 +116,7 @@ def staggered_projections(
     response = jnp.linalg.solve(inertia, transpose(rows))
     answer, speed = matmul(rows, response), matvec(rows, free)
     sides = jnp.zeros(c, free.dtype) if bilateral is None else bilateral.astype(free.dtype)
-    # In units in which the impulses are about one.
+    # Scaled so that impulses are about one.
     known, fast = lax.stop_gradient((answer, speed))
     size = jnp.diagonal(known)[:c] + jnp.sum(jnp.diagonal(known)[c:].reshape(c, t), axis=1)
     unit = 1 / jnp.sqrt(jnp.where(size > 0, size, 1))
@@ -169,7 +177,7 @@ def _rounds(matrices: _Matrices, beta, t, tolerance, max_rounds):
     zero = jnp.zeros((), jnp.int32)
     start = first, beta, jnp.full((), jnp.inf, dtype), zero, zero + int(Code.SOLVED)
     both, _, _, count, code = lax.while_loop(goes_on, step, start)
-    # What pushes without end are contacts that cannot all be kept.
+    # Unbounded impulses mean that the contacts cannot all be satisfied.
     return both, count, jnp.where(code == Code.UNBOUNDED, Code.INFEASIBLE, code)
 
 
@@ -179,7 +187,7 @@ def _found(problem: Problem, guess: Point):
 
 
 def _contact_problem(matrices: _Matrices, beta) -> Problem:
-    """A bilateral row has no condition, and a little softness instead, which makes its impulses the smallest."""
+    """Returns the problem in α. A bilateral row has no inequality, and a small compliance that selects the smallest impulses."""
     c, dtype = matrices.parting.shape[0], beta.dtype
     soft = float(jnp.finfo(dtype).eps) ** 0.6 * matrices.bilateral
     g = -jnp.diag(1 - matrices.bilateral)
@@ -195,7 +203,7 @@ def _contact_problem(matrices: _Matrices, beta) -> Problem:
 
 
 def _friction_problem(matrices: _Matrices, alpha, t) -> Problem:
-    """In units of what friction can do at each contact, so that where it can do nothing it has room all the same."""
+    """Returns the problem in β, in units of the friction limit of each contact, so that a limit of zero is well posed."""
     c, dtype = alpha.shape[0], alpha.dtype
     most = jnp.repeat(matrices.friction * jnp.abs(alpha), t)
     across = -jnp.eye(c * t, dtype=dtype).reshape(c, t, c * t)
@@ -216,7 +224,7 @@ def _impulses(both: _Both, matrices: _Matrices, t):
 
 
 def _residual(both: _Both, matrices: _Matrices, t) -> _Both:
-    """Of both problems, each with what the other one found."""
+    """Returns the residuals of both problems, each with the solution of the other."""
     alpha, beta = _impulses(both, matrices, t)
     return _Both(
         conic.residual(both.contact, _contact_problem(matrices, beta)),

@@ -24,7 +24,7 @@ from ..._core.module import Module
 
 
 class Term(Module):
-    """Rows of one kind and their cost.
+    """Rows of one type and their cost.
 
     Forces and misses (`J a - r`) of a term have the structure of its rows: an array of shape `*k`, or a tuple of arrays.
     """
@@ -134,9 +134,9 @@ class Skipped(Term):
 
 
 class Rows(Term):
-    """Rows that act by themselves: with the force `-D (J a - r)`, cut off at `low` and `high`.
+    """Independent rows with the force `-D (J a - r)`, limited to `low` and `high`.
 
-    An equality has no ends, what only pushes has `low` = 0, dry friction has both.
+    Equalities have infinite limits, unilateral rows have `low` = 0, and dry friction has two finite limits.
     """
 
     jacobian: Float[Array, "k n"]
@@ -147,7 +147,7 @@ class Rows(Term):
 
     @staticmethod
     def one_sided(jacobian, reference, stiffness) -> Rows:
-        """Rows that only push."""
+        """Returns unilateral rows, whose forces are not negative."""
         return Rows(jacobian, reference, stiffness, *_pushing(reference))
 
     def rows(self, a):
@@ -174,7 +174,7 @@ class Rows(Term):
 
 
 class Coordinates(Term):
-    """Rows that are degrees of freedom themselves, `sign · a`: k for each of them; otherwise like `Rows`."""
+    """Rows `sign · a` along the degrees of freedom, k for each degree of freedom; otherwise like `Rows`."""
 
     sign: Float[Array, "k 1"]
     reference: Float[Array, "k n"]
@@ -198,7 +198,7 @@ class Coordinates(Term):
         return bend * rows
 
     def curved(self, matrix, bend):
-        total = jnp.sum(bend, axis=0)  # a sign twice is none
+        total = jnp.sum(bend, axis=0)  # the squared sign is one
         return matrix + jnp.where(np.eye(total.size, dtype=bool), total[None, :], 0)
 
     def acting(self):
@@ -246,8 +246,8 @@ def _pushing(like):
 
 def _cut(own: Rows | Coordinates, miss):
     force = -own.stiffness * miss
-    # At an end a row is not held (see `_held`), so this is not `clamped`, whose derivative there is the one from inside. Where
-    # both ends are one, as without friction, and the force is there, neither end pushes.
+    # At a limit the stiffness is zero (see `_held`), so this does not use `clamped`, whose derivative there is that from inside.
+    # If both limits are equal, as without friction, neither contributes a derivative.
     idle = (force == own.low) & (force == own.high)
     force = jnp.where(force <= own.low, own.low, jnp.where(force >= own.high, own.high, force))
     return jnp.where(idle, lax.stop_gradient(force), force)
@@ -259,9 +259,9 @@ def _held(own: Rows | Coordinates, miss):
 
 
 class Cones(Term):
-    """Contacts with friction: of each, rows along the normal, across it, about it and rolling, as many as all have.
+    """Contacts with friction, all with the same number of rows: normal, sliding, spinning and rolling.
 
-    - `friction`: the coefficient of each row but the first; zero where it has none.
+    - `friction`: the coefficient of each row except the first; zero for rows without friction.
     """
 
     jacobian: Float[Array, "c d n"]
@@ -284,19 +284,19 @@ class Cones(Term):
         return x.reshape(-1, x.shape[-1])
 
     def _moved(self, jacobian, bias):
-        """`jacobian` and `reference` of other unknowns."""
+        """Returns `jacobian` and `reference` for other unknowns."""
         flat = self._flat(self.jacobian)
         other = matmul(flat, jacobian).reshape(*self.jacobian.shape[:2], -1)
         return other, self.reference - matvec(flat, bias).reshape(self.reference.shape)
 
 
 class Pyramids(Cones):
-    """With friction in pyramids: rows along the edges `n ± μ t`, which only push, all of a contact with one `stiffness`."""
+    """Friction pyramids: unilateral rows along the edges `n ± μ t`, with one `stiffness` per contact."""
 
     stiffness: Float[Array, "c"]
 
     def _edges(self, miss):
-        """By how much both edges of each direction of friction miss: (c, t)."""
+        """Returns the residuals of both edges of each friction direction: (c, t) each."""
         normal, across = miss[:, :1], self.friction * miss[:, 1:]
         return normal + across, normal - across
 
@@ -320,17 +320,20 @@ class Pyramids(Cones):
 
 
 class EllipticCones(Cones):
-    """With friction in elliptic cones: a contact that sticks is held in all rows, one that slides is on the cone.
+    """Elliptic friction cones: a sticking contact has springs along all rows; the force of a sliding contact is on the cone.
 
-    - `stiffness`: of each row.
-    - `mu`: that by which the cone is measured (MuJoCo: that of sliding by the root of how much softer the normal is).
+    - `stiffness`: the stiffness of each row.
+    - `mu`: the regularized friction coefficient, as in MuJoCo: the sliding coefficient over the square root of `impratio`.
     """
 
     stiffness: Float[Array, "c d"]
     mu: Float[Array, "c"]
 
     def force(self, miss):
-        """Sticking: a spring along each row. Sliding: `½ Dₘ (N - μ T)²`, N along the normal and T the speed across."""
+        """Returns the forces: springs along each row for sticking; from `½ Dₘ (N - μ T)²` for sliding.
+
+        N is the scaled residual along the normal, T the norm of that across it.
+        """
         zone = self._zone(miss)
         push = -zone.stiffness * zone.missed * self.mu
         sliding = jnp.concatenate([push[:, None], -push[:, None] * zone.direction * self.friction], axis=1)
@@ -372,7 +375,7 @@ class EllipticCones(Cones):
 
 
 class _Zone(NamedTuple):
-    """Where contacts are: sticking, or sliding in a direction, by how much the cone is missed; else apart."""
+    """The zone of each contact: sticking, sliding, or otherwise open; with the sliding direction and the cone residual."""
 
     sticks: Bool[Array, "c"]
     slides: Bool[Array, "c"]
