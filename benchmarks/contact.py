@@ -3,12 +3,11 @@
     python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 1] [--rounds 7]
                                  [--gradient] [--mjx]
 
-Reports steps per second, penetration depth, drift and energy. Each robot either stands on its feet, held by its
-servos, or falls from a height of 0.3 m. A robot is a name that `rbd.load` accepts or the path of a file. All
-libraries simulate the same model (written as MJCF) with the same scheme (the scheme of the file, if it names
-one), step, states and contacts, in float64, on the same cores. `--gradient` adds the gradient of the last state
-with respect to the first one, for the standing robots. Needs: pip install mujoco rich, and mujoco-mjx for
---mjx.
+Reports steps per second, penetration depth, drift and energy. Each robot either stands on its feet, held by its servos,
+or falls from a height of 0.3 m. A robot is a name that `rbd.load` accepts or the path of a file. All libraries simulate
+the same model, written as MJCF, with the same step, states and contacts, in float64, on the same cores. The scheme is
+also the same: that of the file, if it names one. `--gradient` adds the gradient of the last state with respect to the
+first one, for the standing robots. Needs: pip install mujoco rich, and mujoco-mjx for --mjx.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     python benchmarks/cores.py
 
-Three kinds of programs alternate: one that may use a single core, one that may use all cores, and one
-single-core program per core at the same time. The last kind measures the limit of the machine: if two "cores"
-are two threads of one core, or share a cache, then unrelated programs slow each other down.
+Three kinds of programs alternate: one that may use a single core, one that may use all cores, and one single-core program
+per core at the same time. The last kind measures the limit of the machine. If two "cores" are two threads of one core, or
+share a cache, then unrelated programs slow each other down.
 
 Each row has the time per sample on one core, the time on all cores, the speedup, and the speedup of separate
 programs. Linux only.

@@ -6,14 +6,14 @@
     python benchmarks/gpu_program.py --fused
     python benchmarks/gpu_program.py --specialized --operations fd,id
 
-The script counts kernels, with loops multiplied by their trip counts, and the bytes that each kernel reads and
-writes. The time model is traffic divided by the memory bandwidth plus 2 µs per kernel. It ignores arithmetic
-and the savings of caches: it shows the effect of a change on a program, and does not predict the run time on a
-device. `h100.txt` describes the device. The packages must have the same version as jax.
+The script counts kernels, with loops multiplied by their trip counts, and the bytes that each kernel reads and writes.
+The time model is traffic divided by the memory bandwidth plus 2 µs per kernel. It ignores arithmetic and the savings of
+caches. It shows the effect of a change on a program, and does not predict the run time on a device. `h100.txt` describes
+the device. The packages must have the same version as jax.
 
-With `--specialized`, `rbd.specialize` specializes the function for the robot before it is mapped. With
-`--fused`, the program is a single kernel (`batch_map(fused=True)`). Register spills also count as traffic: the
-bytes that the kernel and its assembler store and load per thread, assumed to occur in each iteration of a loop.
+With `--specialized`, `rbd.specialize` specializes the function for the robot before it is mapped. With `--fused`, the
+program is a single kernel (`batch_map(fused=True)`). Register spills also count as traffic: the bytes that the kernel and
+its assembler store and load per thread. They are assumed to occur in each iteration of a loop.
 """
 
 from __future__ import annotations

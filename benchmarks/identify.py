@@ -3,12 +3,10 @@
     python benchmarks/identify.py                 # the tables of benchmarks/README.md
     python benchmarks/identify.py gradient        # one of them: regression, gradient
 
-- regression: least squares on torques, with this library and with Pinocchio's regressor and NumPy, from the
-  same log.
-- gradient: gradient of the simulation error with respect to all ten inertia parameters of the seven bodies of
-  an arm. This
-library uses reverse mode, MuJoCo finite differences. The arm hangs, so that parameter errors do not grow along
-the motion.
+- regression: least squares on torques, with this library and with Pinocchio's regressor and NumPy, from the same log.
+- gradient: gradient of the simulation error with respect to all ten inertia parameters of the seven bodies of an arm.
+  This library uses reverse mode, MuJoCo finite differences. The arm hangs, so that parameter errors do not grow along
+  the motion.
 """
 
 from __future__ import annotations

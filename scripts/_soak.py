@@ -48,13 +48,13 @@ class Tally:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/soak.sh", description="Look for what breaks the library.")
+    parser = argparse.ArgumentParser(prog="scripts/soak.sh", description="Search for faults of the library.")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", help=f"some of {', '.join(_soak_jobs.JOBS)}, with commas between")
+    parser.add_argument("--jobs", help=f"comma-separated jobs of {', '.join(_soak_jobs.JOBS)}")
     parser.add_argument("--out", type=Path, default=Path("runs/soak"))
     parser.add_argument("--resume", action="store_true", help="continue the run in --out")
-    parser.add_argument("--case", help="JOB:NUMBER: that case alone, in this process")
+    parser.add_argument("--case", help="JOB:NUMBER: run only this case, in this process")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     told = parser.parse_args()
     if told.work:
@@ -62,14 +62,16 @@ def main() -> int:
     if told.case:
         name, _, number = told.case.partition(":")
         if name not in _soak_jobs.JOBS or not number.isdecimal():
-            parser.error(f"--case takes JOB:NUMBER, of {', '.join(_soak_jobs.JOBS)}; it is {told.case}")
+            parser.error(
+                f"--case must be JOB:NUMBER with a job of {', '.join(_soak_jobs.JOBS)}, got {told.case}"
+            )
         fault = _soak_jobs.JOBS[name].prepare(told.seed)(int(number))
-        print(fault or "nothing is wrong with it")
+        print(fault or "no fault")
         return int(bool(fault))
     names = told.jobs.split(",") if told.jobs else list(_soak_jobs.JOBS)
     for name in names:
         if name not in _soak_jobs.JOBS:
-            parser.error(f"--jobs has {name}; there are {', '.join(_soak_jobs.JOBS)}")
+            parser.error(f"--jobs has the unknown job {name}; the jobs are {', '.join(_soak_jobs.JOBS)}")
     return soak(names, 60 * told.minutes, told.seed, told.out, told.resume)
 
 

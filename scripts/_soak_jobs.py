@@ -592,7 +592,7 @@ JOBS = {
     "gradients": Job(
         "first and second derivatives of all joint families at random and special states", gradients, 6, 600.0
     ),
-    "hessians": Job("Hessians by the state, at the same states", hessians, 5, 600.0),
+    "hessians": Job("Hessians with respect to the state, at the same states", hessians, 5, 600.0),
     "schemes": Job("all schemes on all types of systems, and their derivatives", schemes, 17, 600.0),
     "contacts": Job("robots on the ground, and derivatives through contact", contacts, 4, 600.0),
     "long": Job("a million steps", long_runs, 6, 600.0),

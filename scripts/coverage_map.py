@@ -315,9 +315,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description="Lists the implemented and tested parts of the source documents."
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, and fail where something is wrong"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing, and fail if there are faults")
     check = parser.parse_args(arguments).check
     found = Map(ROOT)
     target = ROOT / "docs" / "coverage.md"

@@ -1,8 +1,7 @@
 """A hook of MkDocs: generates the pages of the documentation site that are not files in docs/.
 
 - the reference: a page for each public package (for `rbd_jax` a page for each heading of its table of
-  contents), with an
-entry for each public name;
+  contents), with an entry for each public name;
 - the notebooks, with their stored outputs;
 - `benchmarks/README.md`, `CHANGELOG.md`, `CONTRIBUTING.md`;
 - the sources that pages cite.
@@ -187,7 +186,7 @@ def with_names(text: str, page: str) -> str:
         for part in match[1].split("."):
             thing = getattr(thing, part, None)
             if thing is None:
-                log.warning(f"{page}: {match[0]} is not there")
+                log.warning(f"{page}: {match[0]} does not exist")
                 return match[0]
         return linked(f"rbd_jax.{match[1]}", match[0])
 

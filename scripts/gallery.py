@@ -33,7 +33,7 @@ def strip_of(film: Path) -> Image.Image:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="those to run (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs to run (default: all)")
     wanted = parser.parse_args().names or sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name in wanted:

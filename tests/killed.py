@@ -10,7 +10,7 @@ import numpy as np
 
 
 def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
-    """Ends this process at save number `save`, either "before" or "after" the new file is renamed."""
+    """Makes this process kill itself at save number `save`, either "before" or "after" the new file is renamed."""
     rename, left = os.replace, [save]
 
     def replace(*names):

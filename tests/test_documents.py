@@ -90,7 +90,7 @@ def blocks_of(text, languages=("python",)):
         end = f"{fence['indent']}```"
         while number < len(lines) and lines[number].rstrip() != end:
             number += 1
-        assert number < len(lines), f"the block of line {start + 1} has no end"
+        assert number < len(lines), f"the code block at line {start + 1} has no end"
         if fence["language"] in languages and not NOT_RUN.match(last):
             code = [line.removeprefix(fence["indent"]) for line in lines[start + 1 : number]]
             blocks.append((start + 1, fence["language"], "\n".join(code)))

@@ -35,7 +35,7 @@ def functions(model):
     }
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="counted on a CPU")
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the counts are those of a CPU")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(x, marks=pytest.mark.slow if "derivative" in x or "gradient" in x else ()) for x in BOUNDS],

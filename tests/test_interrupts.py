@@ -16,7 +16,7 @@ from rbd_jax._core.files import whole_file
 
 ROOT = Path(__file__).resolve().parent.parent
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="how a signal is sent differs elsewhere")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent differently on this platform")
 
 
 @pytest.fixture

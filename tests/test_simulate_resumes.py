@@ -1,4 +1,4 @@
-"""`rbd-jax simulate` after a kill, interrupt or error: resuming writes the same files, and no data are lost."""
+"""`rbd-jax simulate` after a kill, interrupt or error: resuming writes the same files without data loss."""
 
 import os
 import signal

@@ -12,7 +12,7 @@ from .report import plain_console, plain_table
 #: The roles of attachments, and their plural names.
 ROLES = {
     "site": "sites", "shape": "shapes", "tendon": "tendons", "actuator": "actuators", "sensor": "sensors",
-    "keyframe": "keyframes", "constraint": "constraints", "force": "force elements", "contact law": "contact model",
+    "keyframe": "keyframes", "constraint": "constraints", "soft equality": "soft equality constraints", "force": "force elements", "contact law": "contact model",
     "contact pair": "contact pairs", "contact exclusion": "contact exclusions", "softness": "softness of joints",
     "massless centers": "centers of massless bodies",
 }  # fmt: skip
@@ -80,7 +80,8 @@ def _attached(title: str, things):
     table.add_column("on")
     for thing in things:
         on = [*thing.bodies, *thing.joints, *(name for _, name in thing.refers)]
-        table.add_row(thing.name, type(thing).__name__, _listed(list(dict.fromkeys(on))))
+        family = type(getattr(thing, "constraint", thing)).__name__
+        table.add_row(thing.name, family, _listed(list(dict.fromkeys(on))))
     return table
 
 

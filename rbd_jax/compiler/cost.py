@@ -1,4 +1,4 @@
-"""Counting what a function computes: its multiplications, additions, divisions, roots and other functions."""
+"""Operation counts of functions: multiplications, additions, divisions, roots and other functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .jaxprs import of_scan
 
 @dataclass(frozen=True)
 class Operations:
-    """How often a function multiplies, adds (or subtracts), divides, takes roots, and evaluates other functions.
+    """The numbers of multiplications, additions (or subtractions), divisions, roots, and evaluations of other functions.
 
     >>> model = rbd.load("pendulum")
     >>> counts = rbd.count_operations(rbd.gravity_force, model, jnp.zeros(1))
@@ -37,22 +37,24 @@ class Operations:
 
     @property
     def total(self) -> int:
-        """All of them together."""
+        """The sum of all numbers."""
         return sum(self._all)
 
 
 def count_operations(function: Callable, *args, zeros: bool = True) -> Operations:
-    """What one call `function(*args)` computes with floating-point numbers, as JAX traces it, before any compiler.
+    """Counts the floating-point operations of one call `function(*args)`, as JAX traces it, before any compiler optimization.
 
-    The trace is run with the arguments given, loops as often as they run. Comparisons, selections, signs and
-    everything that is done with integers cost nothing.
+    The trace runs with the given arguments, so each iteration of a loop counts. Comparisons, selections, signs and integer
+    operations do not count. The book's tables of costs are such counts (book tables 10.1, 10.2 and eqs. 10.2, 10.3).
 
-    The book's tables of costs are such counts (book tables 10.1, 10.2 and eqs. 10.2, 10.3).
+    Args:
+      function: The function.
+      args: Its arguments.
+      zeros: If True, operations with a zero operand count. If False, and with arguments that are not zero by chance, the count is
+        that of a program that exploits the zeros of its matrices.
 
-    **Arguments**
-
-    - `zeros`: whether operations with an operand that is zero count. Without them, and with arguments that are not zero by
-      chance, what is left is what a program would do that knows where the zeros of its matrices are.
+    Returns:
+      The numbers of operations.
 
     >>> rbd.count_operations(jnp.dot, jnp.ones(3), jnp.ones(3))
     Operations(multiplications=3, additions=2, divisions=0, roots=0, functions=0)
@@ -65,7 +67,7 @@ def count_operations(function: Callable, *args, zeros: bool = True) -> Operation
     return counter.counted
 
 
-#: Primitives that are one operation for each entry of the result.
+#: Primitives that count as one function evaluation per entry of the result.
 _FUNCTIONS = {
     "sin",
     "cos",
@@ -85,7 +87,7 @@ _FUNCTIONS |= {"sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "logistic", "e
 
 
 class _Counter:
-    """Runs a jaxpr step by step and adds up what the steps cost."""
+    """Runs a jaxpr and adds up the costs of its operations."""
 
     def __init__(self, zeros: bool):
         self.zeros = zeros
@@ -113,7 +115,7 @@ class _Counter:
             index, *args = args
             return self.run(params["branches"][int(index)], args)
         for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
-            if key in params:  # a function called: jit, remat, custom derivatives
+            if key in params:  # calls: jit, remat, custom derivatives
                 inner = params[key]
                 return self.run(inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()), args)
         results = equation.primitive.bind(*args, **params)
@@ -143,7 +145,7 @@ class _Counter:
         return carry
 
     def cost(self, name, params, args, result) -> Operations:
-        """The cost of one step, from its operands and its result."""
+        """Returns the cost of one operation, from its operands and its result."""
         if name in ("mul", "integer_pow", "square"):
             times = 1 if name == "mul" else abs(params.get("y", 2)) - 1
             return Operations(multiplications=times * self.needed(result, np.logical_and, args))
@@ -176,5 +178,5 @@ class _Counter:
 
 
 def _joined(terms) -> int:
-    """The additions that sum up this many terms each."""
+    """Returns the number of additions in sums with the given numbers of terms."""
     return round(float(np.sum(np.maximum(terms - 1, 0))))

@@ -1,8 +1,8 @@
-"""Elementary functions of vectors of numbers: sines, exponentials, logarithms and those made of them.
+"""Elementary functions of vectors: trigonometric and hyperbolic functions, their inverses, exponentials, logarithms, powers.
 
-All lanes take the same path, but for sines of large arguments, which have a slow one that is skipped if no lane needs it. Each
-function is within 1.5 units in the last place of the true value in both precisions (tests/parallel/test_elementary.py), with the
-values that IEEE 754 gives to zeros, infinities and NaN.
+All lanes take the same path. Only sines of large arguments have a slow path, which is skipped if no lane needs it. Each function
+is within 1.5 units in the last place of the true value in both precisions (tests/parallel/test_elementary.py). Results for zeros,
+infinities and NaN follow IEEE 754.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def _polynomial(name: str, z: Number) -> Number:
 
 
 def _power_of_two(whole: Number) -> Number:
-    """2 to the power of a whole number that is a normal number's exponent."""
+    """Returns 2 to the power of an integer in the range of normal exponents."""
     at = _precision(whole)
     return ((whole + (at.to_whole + at.bias)).bits() << at.digits).from_bits()
 
 
 def _scaled(x: Number, whole: Number) -> Number:
-    """x times 2 to the power of a whole number. In two steps: the power alone may overflow, or have few digits."""
+    """Returns x times 2 to the power of an integer, in two steps, because the power alone may overflow or be subnormal."""
     at = _precision(x)
     half = (whole * 0.5 + at.to_whole) - at.to_whole
     return x * _power_of_two(half) * _power_of_two(whole - half)
 
 
 def _clamped(x: Number, low: float, high: float) -> Number:
-    """x between bounds; NaN stays."""
+    """Returns x clamped to bounds; NaN stays NaN."""
     x = (x > high).select(high, x)
     return (x < low).select(low, x)
 
@@ -53,7 +53,7 @@ def _clamped(x: Number, low: float, high: float) -> Number:
 
 
 def _quarters(size: Number) -> tuple[Double, Number]:
-    """A number that is not negative as whole quarter turns, in the lowest bits, and what is left of it."""
+    """Splits a non-negative number into the remainder and the number of quarter turns, which is in the lowest bits."""
     at = _precision(size)
     counted = size.fma(float(2 / PI), at.to_whole)
     count = counted - at.to_whole
@@ -66,7 +66,7 @@ def _quarters(size: Number) -> tuple[Double, Number]:
 
 
 def _sine(x: Number) -> tuple[Double, Double, Number]:
-    """Sine and cosine of what is left of |x| beyond whole quarter turns, and the number of these."""
+    """Returns sine and cosine of the remainder of |x| beyond quarter turns, and the number of quarter turns."""
     known = x.code.known
     key = ("sine", x.name)
     if key not in known:
@@ -95,7 +95,7 @@ def _sine(x: Number) -> tuple[Double, Double, Number]:
 
 
 def _turned(quarters: Number, even: Number, odd: Number) -> Number:
-    """One of two numbers, by whether the number of quarter turns is odd, with a minus where the half turns are."""
+    """Selects `even` or `odd` by the parity of the quarter turns, and negates it if the number of half turns is odd."""
     picked = (quarters & 1).equals(0).select(even, odd)
     size = 8 * quarters.dtype.itemsize
     return (picked.bits() ^ ((quarters & 2) << (size - 2))).from_bits()
@@ -126,7 +126,7 @@ def _sign_bit(x: Number) -> int:
 
 
 def _of_large(slow: Number, size: Number, rest: Double, quarters: Number) -> list[Number]:
-    """Quarter turns of large numbers, one by one, and where a number is not large what was found."""
+    """Computes quarter turns of large numbers lane by lane; lanes with small numbers keep their values."""
     code, single = size.code, size.dtype == np.float32
     code.declared.update(_PAYNE_AND_HANEK)
 
@@ -143,7 +143,7 @@ def _of_large(slow: Number, size: Number, rest: Double, quarters: Number) -> lis
             count = code.new(f"trunc i64 {count} to i32")
         return [high, low, count]
 
-    given = slow.select(size, 2.0**40)  # those that are not large are looked up as well
+    given = slow.select(size, 2.0**40)  # lanes with small numbers run the slow path, too
     small = (rest.high, rest.low, quarters)
     names = code.each([(given.name, size.dtype)], turns, [x.dtype for x in small])
     large = [Number(code, name, x.dtype) for name, x in zip(names, small, strict=True)]
@@ -156,7 +156,10 @@ _TURNS = "{ double, double, i64 }"
 
 
 def _payne_and_hanek() -> str:
-    """Quarter turns of a large number x = m 2^e: digits of 2 / pi times m that are not multiples of four turns."""
+    """Returns the LLVM function for quarter turns of a large number x = m 2^e (Payne and Hanek).
+
+    It multiplies m by the digits of 2 / pi that do not contribute multiples of four turns.
+    """
     words = 22
     digits = math.floor(2 / PI * 2 ** (64 * (words - 1)))
     table = [(digits >> (64 * (words - 2 - i))) & (2**64 - 1) for i in range(words - 1)]
@@ -246,7 +249,7 @@ _PAYNE_AND_HANEK = [
 
 
 def _exponent(x: Number, low: Number | None = None) -> tuple[Double, Number]:
-    """exp(x + low) = 2^n (1 + p): p, and n as a floating-point number."""
+    """Returns p and n, as a floating-point number, with exp(x + low) = 2^n (1 + p)."""
     at = _precision(x)
     whole = x.fma(1 / math.log(2), at.to_whole) - at.to_whole
     high_part, low_part = at.log_2
@@ -259,7 +262,7 @@ def _exponent(x: Number, low: Number | None = None) -> tuple[Double, Number]:
 
 
 def _bounded(x: Number) -> Number:
-    """x, or a number whose exponential is 0 or infinite as well."""
+    """Clamps x without a change of its exponential, which is 0 or infinite beyond the bounds."""
     at = _precision(x)
     return _clamped(x, at.least_exponent, at.largest_exponent)
 
@@ -270,7 +273,7 @@ def exp(x: Number) -> Number:
 
 
 def _expm1(x: Number) -> Double:
-    """exp(x) - 1 of bounded x."""
+    """Returns exp(x) - 1 for bounded x."""
     part, whole = _exponent(x)
     half = _power_of_two(whole - 1.0)
     total = ordered_sum(half - 0.5, half * part.high)
@@ -294,7 +297,7 @@ def tanh(x: Number) -> Number:
 
 
 def _half_exponentials(x: Number) -> tuple[Double, Number]:
-    """exp(x) / 2 and exp(-x) / 2 for x from 0 on."""
+    """Returns exp(x) / 2 and exp(-x) / 2 for x >= 0."""
     part, whole = _exponent(_clamped(x, 0.0, _precision(x).largest_exponent + 2.0))
     total = ordered_sum(x.constant(1.0), part.high)
     low = total.low + part.low
@@ -323,7 +326,7 @@ def cosh(x: Number) -> Number:
 
 
 def _mantissa(x: Number) -> tuple[Number, Number, Number]:
-    """x = m 2^k, with m between the roots of 1/2 and of 2: m, k, and k's bits. Of x that is positive and normal."""
+    """Returns m, k and the biased bits of k, with x = m 2^k and sqrt(1/2) <= m < sqrt(2), for a positive normal x."""
     at = _precision(x)
     root_half = int(at.dtype.type(math.sqrt(0.5)).view(x.whole))
     one = at.bias << at.digits
@@ -336,7 +339,7 @@ def _mantissa(x: Number) -> tuple[Number, Number, Number]:
 
 
 def _normal(x: Number) -> tuple[Number, Number]:
-    """x, scaled up where it is subnormal, and the exponent that this takes from it."""
+    """Returns x, scaled up if it is subnormal, and the exponent that compensates for this."""
     at = _precision(x)
     places = at.digits + 2
     tiny = x < at.least_normal
@@ -344,7 +347,7 @@ def _normal(x: Number) -> tuple[Number, Number]:
 
 
 def _ends_of_logarithm(x: Number, found: Number) -> Number:
-    """The logarithm where x is 0, negative, infinite or NaN."""
+    """Corrects a logarithm for x that is 0, negative, infinite or NaN."""
     found = x.equals(math.inf).select(x, found)
     found = x.equals(0.0).select(-math.inf, found)
     return (x >= 0.0).select(found, math.nan)
@@ -365,7 +368,7 @@ def log(x: Number) -> Number:
 
 
 def _log(x: Double, doublings: Number | None = None) -> Double:
-    """Logarithm of x 2^doublings, x positive, with twice the digits."""
+    """Returns the logarithm of x 2^doublings with twice the digits, for positive x."""
     at = _precision(x.high)
     normal, less = _normal(x.high)
     m, k, biased = _mantissa(normal)
@@ -415,7 +418,7 @@ def pow(x: Number, y: Number) -> Number:
     low = product.equals(bounded).select(low, 0.0)
     part, whole = _exponent(bounded, low)
     found = _scaled((1.0 + part.high) + part.low, whole)
-    # Signs of negative x.
+    # The sign for negative x.
     half = y * 0.5
     is_whole = y.floor().equals(y)
     odd = is_whole & half.floor().differs(half)
@@ -478,8 +481,10 @@ def atanh(x: Number) -> Number:
 
 
 def _angle(y: Number, x: Number, beyond: Number) -> Number:
-    """The angle of a vector whose components are not negative and not infinite, from the first axis; from the negative one where
-    `beyond`, so that it is from 0 to pi."""
+    """Returns the angle of the vector (x, y) from the first axis, or that of (-x, y) where `beyond`.
+
+    Both components must be non-negative and finite. The result is between 0 and pi.
+    """
     at = _precision(y)
     swapped = y > x
     short, long_ = swapped.select(x, y), swapped.select(y, x)
@@ -507,13 +512,13 @@ def _angle(y: Number, x: Number, beyond: Number) -> Number:
 def atan2(y: Number, x: Number) -> Number:
     single = y.dtype == np.float32
     below, above = abs(x), abs(y)
-    # Infinite components are as large as each other; both zero are none.
+    # Infinite components count as equally large. If both are zero, the angle is zero.
     infinite_x, infinite_y = below.equals(math.inf), above.equals(math.inf)
     infinite = infinite_x | infinite_y
     one_or_none = lambda it, size: infinite.select(it.select(size.constant(1.0), 0.0), size)
     below, above = one_or_none(infinite_x, below), one_or_none(infinite_y, above)
     below = (below.equals(0.0) & above.equals(0.0)).select(1.0, below)
-    # Sums must not overflow, nor errors of products vanish.
+    # Scaled so that sums do not overflow, and rounding errors of products do not underflow.
     longest = (above > below).select(above, below)
     large, small = (2.0**100, 2.0**-60) if single else (2.0**1000, 2.0**-800)
     scale = (longest > large).select(
@@ -534,7 +539,7 @@ def atan(x: Number) -> Number:
 
 
 def _arc_sine(x: Number) -> tuple[Number, Double]:
-    """Whether |x| is more than half, and the arc sine of |x|, or of the root of (1 - |x|) / 2 where it is."""
+    """Returns if |x| > 1/2, and the arc sine of sqrt((1 - |x|) / 2) in this case, otherwise of |x|."""
     size = abs(x)
     far = size > 0.5
     z = far.select((1.0 - size) * 0.5, size * size)
@@ -555,7 +560,7 @@ def acos(x: Number) -> Number:
     at = _precision(x)
     far, angle = _arc_sine(x)
     negative = x < 0.0
-    # pi / 2 - asin x near zero; 2 asin of the root near 1, and pi less that near -1.
+    # pi / 2 - asin x near zero; 2 asin sqrt((1 - |x|) / 2) near 1; pi minus this near -1.
     near_size = negative.select(-angle.high, angle.high)
     near_low = negative.select(-angle.low, angle.low)
     near = ordered_sum(x.constant(at.half_pi[0]), -near_size)
@@ -594,5 +599,5 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
 
 
 def write(name: str, code: Instructions, operands: Sequence[str], dtype) -> str:
-    """Emit a function of registers of one type, and name the result."""
+    """Emits a function of registers of one data type, and returns the name of the result."""
     return FUNCTIONS[name](*(Number(code, x, dtype) for x in operands)).name

@@ -361,7 +361,7 @@ class Scalars:
     def _applied_to_spoilt(self, name: str, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
         plain = [self.plain[x] for x in operands]
         if name == "select_n":
-            # Spoilers common to all cases spoil the selection; other spoilers stay with their cases.
+            # If all cases have the same spoilers, these spoil the selection. Otherwise the cases are settled first.
             chosen = self.value(operands[0])
             if chosen is not None:
                 return operands[1 + int(chosen)]

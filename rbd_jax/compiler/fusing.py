@@ -102,9 +102,9 @@ class KernelScalars(Scalars):
     def variable(self, source: tuple, place: int, dtype) -> int:
         """Returns an unknown number, given by its source and its index there.
 
-        Sources are the carried values of the loop, `("carry",)`, scalars of the enclosing program, `("outer",)`, shared arguments,
-        `("shared", number)`, and arguments of the sample or tables, `("sample" | "table", number, steps)`. With each iteration
-        of an enclosing loop, the index into the latter increases by the loop's step.
+        Sources are the carried values of the loop, `("carry",)`, scalars of the enclosing program, `("outer",)`, shared
+        arguments, `("shared", number)`, and arguments of the sample or tables, `("sample" | "table", number, steps)`. With each
+        iteration of an enclosing loop, the index into the latter increases by the loop's step.
         """
         return self._add(("input", source, place), "input", (), (source, place), dtype)
 

@@ -1,6 +1,6 @@
-"""Operations of JAX that move the entries of arrays about, on NumPy's: to compile each of them would take longer than the rest.
+"""NumPy versions of JAX operations that rearrange arrays, to avoid the compilation time of the JAX operations.
 
-They are for arrays that stand for others: of the numbers of entries, which are moved as the entries are.
+They act on arrays of indices that represent the entries of other arrays.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ def gather(
     sizes: Sequence[int],
     fill: int | None,
 ) -> np.ndarray:
-    """`lax.gather`: windows of these sizes.
+    """Computes `lax.gather`.
 
-    - `fill`: what is in windows that begin outside; None to move these inside.
+    Args:
+      x: The array.
+      places: The start indices.
+      dimensions: The dimension numbers.
+      sizes: The sizes of the windows.
+      fill: The value in windows that start outside of the valid range; None moves them inside.
     """
     places = places.astype(np.int64)
     batch, kept = places.shape[:-1], [*dimensions.collapsed_slice_dims, *dimensions.operand_batching_dims]
@@ -63,7 +68,7 @@ def _window(x: np.ndarray, starts: Sequence[np.ndarray], sizes: Sequence[int]) -
 
 
 def pad(x: np.ndarray, fill: int, config: Sequence[Sequence]) -> np.ndarray:
-    """`lax.pad`: along each axis before, after and between entries; where it is less than nothing, entries go."""
+    """Computes `lax.pad`: padding before, after and between entries along each axis. Negative padding removes entries."""
     for axis, (before, after, between) in enumerate(config):
         n = x.shape[axis]
         spread = n + between * max(n - 1, 0)

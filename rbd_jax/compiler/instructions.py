@@ -1,6 +1,6 @@
-"""The instructions of a function in LLVM's language, as they are written.
+"""A builder for the instructions of a function in LLVM's assembly language.
 
-Each value is a vector with a sample in each lane, for processors, or a single number, for the threads of a GPU.
+For CPUs, each value is a vector with a sample in each lane. For the threads of a GPU, each value is a single number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 
-#: Types of numbers, as LLVM calls them. Truth values in memory are whole numbers.
+#: LLVM names of data types. Truth values in memory are integers.
 TYPES = {
     np.dtype(np.float32): "float",
     np.dtype(np.float64): "double",
@@ -23,17 +23,18 @@ TYPES = {
 
 
 def letter(dtype) -> str:
-    """Of floating-point numbers, whole numbers and truth values a letter each: f, i, b."""
+    """Returns a letter for a data type: f for floating point, i for integers, b for truth values."""
     return np.dtype(dtype).kind
 
 
 class Instructions:
     """The instructions of a function.
 
-    - `lanes`: how many samples a vector holds, or None where a value is the number of one sample.
-    - `block`: the one that is written.
-    - `declared`: what the module has to hold for them: declarations and functions.
-    - `known`: what is in registers already, by whatever it is known by.
+    - `lanes`: the number of samples in a vector; None if a value is the number of one sample.
+    - `block`: the name of the current basic block.
+    - `declared`: declarations and functions that the module needs.
+    - `lines`: the instructions so far.
+    - `known`: values that are already in registers, by any key.
     """
 
     def __init__(self, lanes: int | None, block: str, declared: set[str]):
@@ -43,23 +44,23 @@ class Instructions:
         self.loops = self._count = 0
 
     def continued(self) -> Instructions:
-        """Instructions that follow these, in the same function or in another one."""
+        """Returns new instructions that follow these, in the same function or in another one."""
         after = Instructions(self.lanes, self.block, self.declared)
         after._count = self._count
         return after
 
     def new(self, line: str) -> str:
-        """The name of what an instruction makes."""
+        """Emits an instruction and returns the name of its result."""
         self._count += 1
         self.lines.append(f"%x{self._count} = {line}")
         return f"%x{self._count}"
 
     def new_line(self, line: str) -> None:
-        """An instruction that makes nothing, or what has a name already."""
+        """Emits an instruction without a result, or with a result that is already named."""
         self.lines.append(line)
 
     def any(self, truths: str) -> str:
-        """Whether one is true in some lane."""
+        """Returns whether a truth value is true in any lane."""
         if self.lanes is None:
             return truths
         reduce, of = f"@llvm.vector.reduce.or.v{self.lanes}i1", self.type(bool)
@@ -71,7 +72,7 @@ class Instructions:
         return one if self.lanes is None else f"<{self.lanes} x {one}>"
 
     def all(self, value: str, dtype) -> str:
-        """A known number, in each lane."""
+        """Returns a known number in each lane."""
         if self.lanes is None:
             return value
         return f"<{', '.join([f'{TYPES[np.dtype(dtype)]} {value}'] * self.lanes)}>"
@@ -83,26 +84,32 @@ class Instructions:
         return self.all(f"0x{bits:016X}", dtype)
 
     def intrinsic(self, name: str, xs: Sequence[str], dtype) -> str:
-        """A function of LLVM of values of one type."""
+        """Calls an LLVM intrinsic with values of one data type."""
         full, own = f"@llvm.{name}.{self._suffix(dtype)}", self.type(dtype)
         self.declared.add(f"declare {own} {full}({', '.join([own] * len(xs))})")
         return self.new(f"call {own} {full}({', '.join(f'{own} {x}' for x in xs)})")
 
     def saturated(self, x: str, old, new) -> str:
-        """Floating-point numbers as whole ones: what is too large is the largest there is, and NaN is 0."""
+        """Converts floating-point numbers to integers: numbers out of range are clamped, and NaN becomes 0."""
         full = f"@llvm.fptosi.sat.{self._suffix(new)}.{self._suffix(old)}"
         self.declared.add(f"declare {self.type(new)} {full}({self.type(old)})")
         return self.new(f"call {self.type(new)} {full}({self.type(old)} {x})")
 
     def _suffix(self, dtype) -> str:
-        """The type in the names of LLVM's functions."""
+        """Returns the type suffix of LLVM intrinsics."""
         lanes = "" if self.lanes is None else f"v{self.lanes}"
         return f"{lanes}{'f' if letter(dtype) == 'f' else 'i'}{8 * np.dtype(dtype).itemsize}"
 
     def each(self, values: Sequence[tuple[str, Any]], make: Callable, results: Sequence) -> list[str]:
-        """What `make` emits of single numbers, lane by lane.
+        """Calls `make` for single numbers, lane by lane.
 
-        - `values`: registers and their types; `results` types.
+        Args:
+          values: Registers and their data types.
+          make: Emits the instructions of one lane and returns the names of its results.
+          results: The data types of the results.
+
+        Returns:
+          The names of the results of all lanes.
         """
         if self.lanes is None:
             return make(*(x for x, _ in values))
@@ -117,9 +124,17 @@ class Instructions:
     def unless_none(
         self, truths: str, values: Sequence[tuple[str, Any]], make: Callable[[], Sequence[str]]
     ) -> list[str]:
-        """Values, or what `make` emits in their place, which runs only if a lane is true. Seldom is one expected to be.
+        """Replaces values by those that `make` emits, if a lane is true. Otherwise the code of `make` is skipped.
 
-        - `values`: registers and their types.
+        The branch weights mark this code as rarely executed.
+
+        Args:
+          truths: The condition of each lane.
+          values: Registers and their data types.
+          make: Emits the replacement of all values.
+
+        Returns:
+          The names of the values or their replacements.
         """
         some = self.any(truths)
         self.declared.add('!0 = !{!"branch_weights", i32 1, i32 100000}')
@@ -137,7 +152,7 @@ class Instructions:
         ]
 
     def transposed(self, rows: Sequence[str], kind: str) -> list[str]:
-        """A square of vectors turned over: in steps, in each of which pairs of them swap halves, quarters, and so on."""
+        """Transposes a square matrix of vectors, in steps in which pairs of vectors exchange halves, quarters and so on."""
         rows, lanes = list(rows), len(rows)
         far = 1
         while far < lanes:

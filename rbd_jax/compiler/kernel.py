@@ -1,12 +1,12 @@
-"""A function of one sample as one kernel: every thread of a GPU has a sample, and what it computes stays on the chip.
+"""A function of one sample as one kernel, which keeps intermediate values in registers.
 
-The program of one sample is taken apart into scalars, as `scalarize` does: arrays fall apart, short loops unroll, what is known
-folds. Each scalar is then an instruction: of a thread that has a number of it (`gpu.thread`), or, on a processor, of vectors that
-have a sample in each lane (`cpu.routine`).
+The program of one sample is flattened to scalars, as in `scalarize`: arrays are split, short loops are unrolled, and constants
+are folded. Each scalar becomes an instruction. On a GPU each thread computes one sample (`gpu.thread`); on a CPU each lane of a
+vector does (`cpu.routine`).
 
-Long loops stay loops: a row that they are given is read from memory in its round, and a row that they return is written in it.
-Rows are too many to be kept on chip, so operations on them follow the kernel: loops as kernels of their own where that pays,
-the rest by `jax.vmap`.
+Long loops stay loops: an iteration reads its input row from memory, and writes its output row. Rows are too many for registers.
+Operations on them therefore follow the kernel: loops as separate kernels where that is worthwhile, other operations by
+`jax.vmap`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .jaxprs import PROGRAMS, aval_of, opened
 from .schedule import NoKernel, Piece
 
 
-#: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
-#: Written sample by sample, each number of each thread would be a piece of memory of its own.
+#: Results with more numbers than this are stored as columns, so that the threads of a block write to adjacent memory. Stored per
+#: sample, each write of each thread would be a separate memory transaction.
 IN_COLUMNS = 32
 
 
@@ -38,12 +38,15 @@ def _by_vmap(function: Callable, arrays: list) -> list:
 
 
 class Kernel:
-    """A function of one sample as a kernel, and what is left for after it.
+    """A function of one sample as a kernel, and the operations that follow it.
 
-    - `owner`: who is asked for it.
-    - `shared`: how many of the first arguments are the same for all samples; `summed`: which results are summed over them.
-    - `again`: maps a loop over what the kernel returns, a function of one sample's arrays, over the samples.
-    - `stored`: the arrays that it writes, their types, and whether each is summed over the samples; `rows` those of loops.
+    - `owner`: the name of the public function, for messages.
+    - `closed`: the program of one sample.
+    - `shared`: the number of leading arguments that all samples share.
+    - `summed`: which results are summed over the samples.
+    - `again`: maps a loop over results of the kernel, a function of one sample's arrays, over the samples.
+    - `stored`: the arrays that the kernel writes, their data types, and whether each is summed over the samples.
+    - `rows`: the stacked outputs of loops that the kernel writes.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class Kernel:
         again: Callable = _by_vmap,
     ):
         self.again = again
-        # Not as part of whatever is being traced at the moment: all of this is about constants.
+        # All values here are constants, and must not become part of a surrounding trace.
         with jax.ensure_compile_time_eval(), no_collection():
             self._take_apart(owner, closed, shared, summed)
 
@@ -66,7 +69,7 @@ class Kernel:
         for x in closed.consts:
             if jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended):
                 raise NoKernel(
-                    f"{owner}: function uses a random key, which a fused kernel cannot; leave fused out"
+                    f"{owner}: function uses a random key, which a fused kernel does not support; leave fused out"
                 )
         given = []
         for number, aval in enumerate(closed.in_avals):
@@ -90,7 +93,7 @@ class Kernel:
         )
 
     def _store(self, x, dtype, is_sum: bool = False) -> None:
-        """Have the kernel write an array, if it makes it and it is not known."""
+        """Adds an array to the results of the kernel, if the kernel computes it and it is not constant."""
         key = id(x), is_sum
         if isinstance(x, Later) or key in self._numbers or self.scalars.values(x, dtype) is not None:
             return
@@ -98,9 +101,12 @@ class Kernel:
         self.stored.append((x, np.dtype(dtype), is_sum))
 
     def __call__(self, shared: list, samples: list, how: str) -> list:
-        """The results, of arrays with an axis of samples.
+        """Computes the results of all samples.
 
-        - `how`: the platform that it is compiled for, or "interpret": the kernel of a GPU on a processor.
+        Args:
+          shared: The arrays that all samples share.
+          samples: The arrays with a batch axis.
+          how: The platform, or "interpret" for the GPU kernel on a CPU.
         """
         size = samples[0].shape[0]
         given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
@@ -115,12 +121,12 @@ class Kernel:
         arrays = dict(zip(map(id, self.rows), rows, strict=True))
 
         def value(x, dtype):
-            """An array, and whether it has an axis of samples."""
+            """Returns an array, and whether it has a batch axis."""
             if isinstance(x, Later):
                 return arrays[id(x)], True
             if (id(x), False) in self._numbers:
                 return stored[self._numbers[id(x), False]], True
-            # In NumPy, so that it is known to programs that are traced.
+            # A NumPy array, so that traced programs know its values.
             known = self.scalars.values(x, dtype)
             assert known is not None
             return known, False
@@ -139,9 +145,9 @@ class Kernel:
         return found
 
     def _written(self, given: dict, size: int, how: str) -> list:
-        """What the kernel writes: what is stored, and the rows of loops."""
+        """Runs the kernel and returns its results: stored arrays, and rows of loops."""
         if not any(kind == "sample" for kind, _ in given):
-            raise NoKernel("fused: function is given no numbers of the samples; leave fused out")
+            raise NoKernel("fused: function uses no numbers of the samples; leave fused out")
         sizes = {key: (x.size // size if key[0] == "sample" else x.size, x.dtype) for key, x in given.items()}
         kinds = [*(kind for _, kind, _ in self.stored), *(x.dtype for x in self.rows)]
         sums = [*(is_sum for *_, is_sum in self.stored), *(False for _ in self.rows)]
@@ -158,7 +164,7 @@ class Kernel:
 
 
 def _numbers(x) -> jax.Array:
-    """Truth values as whole numbers: memory has no bits."""
+    """Converts truth values to integers, their representation in memory."""
     return x.astype(jnp.int32) if x.dtype == bool else jnp.asarray(x)
 
 
@@ -167,7 +173,7 @@ def _truths(x: jax.Array, kind) -> jax.Array:
 
 
 def _after(equation: JaxprEqn, given: Sequence[tuple[Any, bool]], again: Callable) -> list:
-    """An operation after the kernel, on arrays with an axis of samples where that is said."""
+    """Evaluates an operation that follows the kernel; `given` contains its operands and whether they have a batch axis."""
     primitive, params = equation.primitive, equation.params
 
     def of_one(*xs):

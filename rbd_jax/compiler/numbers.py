@@ -1,6 +1,6 @@
-"""Arithmetic on vectors of numbers, written as Python writes it and emitted as LLVM's instructions.
+"""Arithmetic on vectors with Python operators, emitted as LLVM instructions.
 
-Every operation rounds once: nothing here may be contracted or reordered, since `elementary` computes rounding errors exactly.
+Every operation rounds once. Operations must not be contracted or reordered, because `elementary` computes exact rounding errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Number:
         self.code, self.name, self.dtype = code, name, np.dtype(dtype)
 
     def constant(self, value) -> Number:
-        """The same number in each lane, of this one's type."""
+        """Returns the same number in each lane, with this number's data type."""
         return Number(self.code, self.code.constant(value, self.dtype), self.dtype)
 
     def _named(self, other) -> str:
@@ -87,7 +87,7 @@ class Number:
         )
 
     def differs(self, other) -> Number:
-        """Whether the two are not equal: true of NaN, also with itself."""
+        """Returns if two numbers differ. NaN differs from every number, including itself."""
         return (
             self._compared("une", other) if self.dtype.kind == "f" else self._binary("icmp ne", other, bool)
         )
@@ -111,11 +111,11 @@ class Number:
         return self._binary("shl", places)
 
     def __rshift__(self, places: int) -> Number:
-        """Moved to the right, zeros coming in."""
+        """Returns the logical shift to the right."""
         return self._binary("lshr", places)
 
     def fma(self, factor, term) -> Number:
-        """`self * factor + term`, rounded once."""
+        """Returns `self * factor + term`, rounded once."""
         return self._intrinsic("fma", factor, term)
 
     def sqrt(self) -> Number:
@@ -128,7 +128,7 @@ class Number:
         return self._intrinsic("copysign", other)
 
     def select(self, yes, no) -> Number:
-        """`yes` where this truth value is true, and `no` elsewhere."""
+        """Returns `yes` where this truth value is true, and `no` elsewhere."""
         like = yes if isinstance(yes, Number) else no
         of = like.code.type(like.dtype)
         yes, no = (like._named(x) for x in (yes, no))
@@ -137,15 +137,15 @@ class Number:
 
     @property
     def whole(self) -> np.dtype:
-        """The type of whole numbers of the same size."""
+        """The integer type of the same size."""
         return np.dtype(f"i{self.dtype.itemsize}")
 
     def bits(self) -> Number:
-        """The bits of a floating-point number, as a whole number."""
+        """Returns the bits of a floating-point number as an integer."""
         return self._reinterpreted(self.whole)
 
     def from_bits(self) -> Number:
-        """The floating-point number that has these bits."""
+        """Returns the floating-point number with these bits."""
         return self._reinterpreted(np.dtype(f"f{self.dtype.itemsize}"))
 
     def _reinterpreted(self, dtype: np.dtype) -> Number:
@@ -154,7 +154,7 @@ class Number:
 
 
 class Double(NamedTuple):
-    """A number with twice the digits: `high`, and `low`, what rounding took from it."""
+    """A number with twice the digits: `high`, and its rounding error `low`."""
 
     high: Number
     low: Number
@@ -172,26 +172,26 @@ class Double(NamedTuple):
 
 
 def exact_sum(x: Number, y: Number) -> Double:
-    """The sum of two numbers, with its rounding error."""
+    """Returns the sum of two numbers with its rounding error."""
     total = x + y
     of_y = total - x
     return Double(total, (x - (total - of_y)) + (y - of_y))
 
 
 def ordered_sum(x: Number, y: Number) -> Double:
-    """The sum of two numbers of which the first is larger or is zero, with its rounding error."""
+    """Returns the sum of two numbers with its rounding error, if the first number is larger or zero."""
     total = x + y
     return Double(total, y - (total - x))
 
 
 def exact_product(x: Number, y: Number) -> Double:
-    """The product of two numbers, with its rounding error."""
+    """Returns the product of two numbers with its rounding error."""
     product = x * y
     return Double(product, x.fma(y, -product))
 
 
 def root(x: Double) -> Double:
-    """The square root; of zero it is zero."""
+    """Returns the square root, which is zero for zero."""
     found = x.high.sqrt()
     left = (-found).fma(found, x.high) + x.low
     return Double(found, (found > 0).select(left / (found + found), 0.0))

@@ -1,6 +1,6 @@
-"""Entries of arrays at places that depend on the sample: of all that it could be, the one is selected.
+"""Array access at indices that depend on the sample, by selection among all candidates.
 
-Each is a chain of selections, as long as there are places: for the few dozen rows that a sample has to choose from.
+Each access is a chain of selections whose length is the number of candidates. It suits arrays with a few dozen rows.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from .expressions import Scalars
 
 
-#: More selections than these are too many.
+#: Maximum number of selections.
 MOST = 200_000
 
-#: Where a window begins along an axis: a known number, or a scalar and its type.
+#: The start index of a window along an axis: a known number, or a scalar and its data type.
 Start = int | tuple[int, np.dtype]
 
 
@@ -31,7 +31,7 @@ class Picking:
         self.scalars = scalars
 
     def read(self, x: np.ndarray, starts: Sequence[Start], sizes: Sequence[int], dtype) -> np.ndarray:
-        """A window; one that would reach beyond the array is moved inside."""
+        """Returns a window of an array; a window beyond the array is moved inside."""
         for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             last = x.shape[axis] - size
             window = lambda k, axis=axis, size=size: (slice(None),) * axis + (slice(k, k + size),)
@@ -50,10 +50,15 @@ class Picking:
         inside: bool,
         combine: Callable[[int, int], int] | None = None,
     ) -> np.ndarray:
-        """The array with other entries in a window.
+        """Returns an array with new entries in a window.
 
-        - `inside`: whether one that would reach beyond it is moved inside, or left out.
-        - `combine`: what becomes of an entry and another one; by default that one.
+        Args:
+          x: The array.
+          update: The new entries.
+          starts: The start index of the window along each axis.
+          dtype: The data type.
+          inside: If True, a window beyond the array is moved inside. Otherwise it is skipped.
+          combine: Combines an old and a new entry; by default the new entry replaces the old one.
         """
         last = [n - size for n, size in zip(x.shape, update.shape, strict=True)]
         found = x.copy()
@@ -69,7 +74,7 @@ class Picking:
     def _places(
         self, starts: Sequence[Start], last: Sequence[int], inside: bool
     ) -> Iterator[tuple[tuple[int, ...], int | None]]:
-        """Each place where a window can begin, and whether it does; None if that is known."""
+        """Yields each possible start of a window, with a scalar that is true if the window starts there; None if it is known."""
         axes: list[list[tuple[int, int | None]]] = []
         for start, most in zip(starts, last, strict=True):
             if isinstance(start, int):
@@ -99,7 +104,7 @@ class Picking:
         return self.scalars.apply(how, (), (node, self.scalars.constant(np.asarray(number, kind))), bool)
 
     def case(self, which: int, kind, cases: Sequence[np.ndarray], dtype) -> np.ndarray:
-        """One of some arrays, by number; the first or the last one from its number on."""
+        """Returns one of several arrays by index. An index below or above the range selects the first or the last array."""
         chosen = cases[0]
         for number, case in enumerate(cases[1:], 1):
             beyond = which if kind == bool else self.compared(lax.ge_p, which, number, kind)
@@ -107,14 +112,14 @@ class Picking:
         return chosen
 
     def is_case(self, which: int, kind, number: int, count: int) -> int:
-        """Returns whether `case` selects the case with a given number among `count` cases."""
+        """Returns whether `case` selects the case with a given index among `count` cases."""
         if kind == bool:
             return which if number else self.scalars.apply(lax.not_p, (), (which,), np.dtype(bool))
         how = lax.le_p if number == 0 else lax.ge_p if number == count - 1 else lax.eq_p
         return self.compared(how, which, number, kind)
 
     def selected(self, truth: int, no: np.ndarray, yes: np.ndarray, dtype) -> np.ndarray:
-        """The second of two arrays if a truth value is true."""
+        """Returns `yes` if a truth value is true, otherwise `no`."""
         pairs = zip(no.reshape(-1).tolist(), yes.reshape(-1).tolist(), strict=True)
         own = [
             a if a == b else self.scalars.apply(lax.select_n_p, (), (truth, a, b), dtype) for a, b in pairs
@@ -122,7 +127,7 @@ class Picking:
         return np.array(own, np.int64).reshape(yes.shape)
 
     def outside(self, starts: Sequence[Start], last: Sequence[int]) -> int | bool:
-        """Whether a window begins outside of where it may; a scalar, unless it is known."""
+        """Returns whether a window starts outside of the valid range, as a scalar or as a known value."""
         found: int | bool = False
         for start, most in zip(starts, last, strict=True):
             if isinstance(start, int):

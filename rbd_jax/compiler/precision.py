@@ -1,6 +1,6 @@
 """Constants of the elementary functions in both precisions: polynomials, parts of pi, thresholds.
 
-The polynomials have the smallest relative error on the stated range, found by Remez's algorithm.
+The polynomials have the smallest relative error on the stated range, by Remez's algorithm.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 
-#: What is multiplied out by Horner's scheme, the constant term first: for 64 bits, and for 32.
+#: Polynomial coefficients, the constant term first, for 64 bits and for 32 bits.
 POLYNOMIALS = {
     # (sin x / x - 1) / z, z = x^2, |x| <= pi / 4
     "sin": (
@@ -74,7 +74,7 @@ POLYNOMIALS = {
 
 
 def _arc_tangent_of_inverse(n: int) -> Fraction:
-    """atan(1 / n), to more than the 1400 binary digits that reducing the largest angle takes."""
+    """Returns atan(1 / n) with more than the 1400 binary digits that the reduction of the largest angle requires."""
     one = 2**1500
     return Fraction(sum((-1) ** k * (one // ((2 * k + 1) * n ** (2 * k + 1))) for k in range(700)), one)
 
@@ -84,7 +84,7 @@ LOG_2 = sum((Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(100)), F
 
 
 def split(value: Fraction, dtype: np.dtype, parts: int) -> list[float]:
-    """The numbers of this precision that sum up to a value, the largest first."""
+    """Returns numbers of a precision whose sum is a value, the largest first."""
     found = []
     for _ in range(parts):
         found.append(float(dtype.type(float(value))))
@@ -93,7 +93,7 @@ def split(value: Fraction, dtype: np.dtype, parts: int) -> list[float]:
 
 
 class Precision:
-    """Numbers that depend on the precision."""
+    """Constants of one precision."""
 
     def __init__(self, dtype):
         self.dtype = np.dtype(dtype)
@@ -103,20 +103,20 @@ class Precision:
         self.bias = 127 if single else 1023
         self.polynomials = {name: both[single] for name, both in POLYNOMIALS.items()}
         self.to_whole = 1.5 * 2.0**self.digits
-        """Added to a smaller number it leaves no digits for a fraction: that rounds to a whole number, in the lowest bits."""
+        """Adding this constant to a smaller number rounds it to an integer, which is then in the lowest bits."""
         self.large_angle = 2.0**15 if single else 2.0**30
         self.half_pi = split(PI / 2, self.dtype, 3)
         self.quarter_pi = split(PI / 4, self.dtype, 2)
         self.pi = split(PI, self.dtype, 2)
         self.log_2 = split(LOG_2, self.dtype, 2)
-        # Times an exponent, the high part is exact.
+        # The product of the high part and an exponent is exact.
         digits = self.digits - (8 if single else 11)
         high = Fraction(math.floor(LOG_2 * 2**digits), 2**digits)
         self.log_2_exact = [float(high), split(LOG_2 - high, self.dtype, 1)[0]]
         self.largest_exponent, self.least_exponent = (89.0, -104.0) if single else (710.0, -746.0)
         self.least_normal = float(info.tiny)
         self.large = 2.0**13 if single else 2.0**28
-        """The square of a larger number is the same with 1 added."""
+        """For larger numbers, the square does not change if 1 is added."""
 
 
 PRECISIONS = {np.dtype(x): Precision(x) for x in (np.float32, np.float64)}

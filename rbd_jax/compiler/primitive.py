@@ -283,7 +283,7 @@ class Mapped:
 
 
 class Explanation(NamedTuple):
-    """Whether a function of one sample is a kernel, the reason, and the number of scalars, with one iteration of each loop.
+    """The explanation for a function of one sample: if it is a kernel, why, and its number of scalars (loops count once).
 
     >>> from rbd_jax import compiler
     >>> print(compiler.Explanation(True, "it pays", 20_000).seconds)

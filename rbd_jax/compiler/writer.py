@@ -1,6 +1,6 @@
-"""Scalars as LLVM's instructions, loops among them: what is the same for processors and GPUs.
+"""Translation of scalars and loops to LLVM instructions: the part that CPUs and GPUs have in common.
 
-Where numbers are read and written differs: `cpu.routine` has a vector of samples for each scalar, `gpu.thread` a number.
+Memory access differs: `cpu.routine` has a vector of samples for each scalar, `gpu.thread` a single number.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from .llvm import converted, write
 
 
 class Saved(NamedTuple):
-    """What is in memory of its own: in which place, and of which type it is to LLVM."""
+    """A value in local memory: its slot and its LLVM type."""
 
     slot: int
     type: str
 
 
 class Result(NamedTuple):
-    """An array that is written.
+    """An array that the kernel writes.
 
-    - `size`: so many numbers of a sample.
-    - `layout`: as rows, of a sample's numbers each; as columns, of the same number of many samples; or as a sum, a column that is
-      added to.
+    - `shape`: the shape of one sample.
+    - `size`: the number of entries of one sample.
+    - `dtype`: the data type.
+    - `layout`: rows contain all entries of one sample; columns contain the same entry of many samples; a sum is a column to
+      which samples are added.
     """
 
     shape: tuple[int, ...]
@@ -40,31 +42,35 @@ class Result(NamedTuple):
 
     @property
     def type(self) -> str:
-        """Of a number in memory, to LLVM."""
+        """The LLVM type of a number in memory."""
         return "i32" if self.dtype == bool else TYPES[np.dtype(self.dtype)]
 
     @property
     def stored(self) -> np.dtype:
-        """Of a number in memory."""
+        """The data type of a number in memory."""
         return np.dtype(np.int32) if self.dtype == bool else np.dtype(self.dtype)
 
 
 Stores = dict[int, list[tuple[int, int, int]]]
 
-#: A value in a function, by its name, or in memory.
+#: The name of a value in a function, or its place in memory.
 Place = str | Saved
 
 
 @dataclass
 class Round:
-    """A program of scalars that is written: all of it, or a round of a loop.
+    """A program of scalars to write: the complete program, or one iteration of a loop.
 
-    - `nodes`: what is worked out, in order; `wanted` what of it is used after.
-    - `stores`: where scalars are written: (result, place, how far that moves with each round).
-    - `carried`, `outer`: what a loop carries, and what it uses from around it; `rounds` the numbers of the rounds of all loops
-      that it is in.
-    - `active`: which lanes the searches around it still work for; None if there are none.
-    - `names`: of what is in registers, and `saved` what is in memory.
+    - `scalars`: the scalars.
+    - `nodes`: the scalars to compute, in order.
+    - `wanted`: the scalars that are used afterwards.
+    - `stores`: the targets of scalars: (result, index, increment of the index per iteration).
+    - `carried`: the carried values of the loop.
+    - `outer`: the scalars of the enclosing program.
+    - `rounds`: the iteration counters of all enclosing loops.
+    - `active`: the lanes that are active in enclosing `while` loops; None without such loops.
+    - `names`: the names of values in registers.
+    - `saved`: the values in local memory.
     """
 
     scalars: Scalars
@@ -80,7 +86,7 @@ class Round:
 
     def __post_init__(self):
         self.entries: dict[int, list[int]] = {}
-        """What loops end with, of each."""
+        """The final carried values of each loop."""
         for node in self.nodes:
             if self.scalars.operation[node] == "entry":
                 self.entries.setdefault(self.scalars.arguments[node][0], []).append(node)
@@ -89,24 +95,25 @@ class Round:
 
     @property
     def ready(self) -> list[int]:
-        """What is written that need not be worked out."""
+        """The stored scalars that need no computation."""
         return [node for node in self.stores if self.scalars.operation[node] in ("constant", "input")]
 
 
 class Writer(abc.ABC):
     """Writes the instructions of a kernel.
 
-    - `kernel`: what is worked out, and what of it is written.
-    - `sizes`: of each array that is read, by kind and number, how many numbers a sample has (or all samples share), and their
+    - `kernel`: the kernel, with its scalars and results.
+    - `sizes`: for each input array, by kind and index, the number of entries per sample (or in total, if shared) and the data
       type.
-    - `lanes`: so many samples at a time, or None for one.
+    - `lanes`: the number of samples per vector; None for single numbers.
+    - `block`: the name of the first basic block.
     """
 
-    #: Accesses of memory of its own that must stay where they are.
+    #: "volatile " if accesses to local memory must keep their order.
     volatile = ""
-    #: The type of pointers to it.
+    #: The type of pointers to local memory.
     memory = "ptr"
-    #: How far apart its places are, in bytes.
+    #: The size of a slot of local memory, in bytes.
     slot_bytes: int
 
     def __init__(self, kernel, sizes: dict[tuple, tuple[int, np.dtype]], lanes: int | None, block: str):
@@ -132,37 +139,37 @@ class Writer(abc.ABC):
         stores = places((number, nodes, 0) for number, (nodes, *_) in enumerate(kernel.stored))
         self.write_round(Round(kernel.scalars, kernel.piece.nodes, stores=stores))
 
-    # Rounds.
+    # Iterations.
 
     def write_round(self, given: Round) -> None:
-        """Work everything out."""
+        """Writes all scalars of an iteration."""
         self.write_part(given, given.work, given.ready)
 
     def write_part(self, given: Round, nodes: Iterable[int], ready: Iterable[int]) -> None:
-        """Work some out, and write what is to be: of these, and of what is there already."""
+        """Computes some scalars, and stores those that are results; `ready` scalars are only stored."""
         for node in ready:
             self.store(given, node)
         for node in nodes:
             self.write_made(given, node)
 
     def write_made(self, given: Round, node: int) -> None:
-        """Work one out, or a loop with all that it ends with, and write what is to be."""
+        """Computes a scalar, or a loop with its final values, and stores those that are results."""
         self.write_scalar(given, node)
         for made in (node, *given.entries.get(node, ())):
             self.store(given, made)
 
     @abc.abstractmethod
     def store(self, given: Round, node: int) -> None:
-        """Writes a scalar to each entry of a result that it is. Rows of a loop are written behind those of earlier iterations."""
+        """Writes a scalar to its entries of results. Rows of a loop follow those of earlier iterations."""
 
     @abc.abstractmethod
     def read(self, given: Round, source: tuple, place: int, dtype) -> str:
-        """Reads a number of an argument or a table. Truth values are read as whole numbers."""
+        """Reads a number of an argument or a table. Truth values are read as integers."""
 
-    # Memory of its own.
+    # Local memory.
 
     def save(self, name: str, kind: str) -> Saved:
-        """Put a value of this function where others find it."""
+        """Saves a value in local memory, where other functions can read it."""
         slot = self.free.pop() if self.free else self.slots
         self.slots = max(self.slots, slot + 1)
         at = self.slot(slot)
@@ -176,7 +183,7 @@ class Writer(abc.ABC):
         return self.code.new(f"getelementptr i8, {self.memory} %frame, i64 {number * self.slot_bytes}")
 
     def here(self, x: Place) -> str:
-        """The name of a value in this function."""
+        """Returns the name of a value in this function; loads it from memory if needed."""
         if isinstance(x, str):
             return x
         found = self.code.known.get(x)
@@ -187,7 +194,7 @@ class Writer(abc.ABC):
     # Scalars.
 
     def value(self, given: Round, node: int) -> str:
-        """A scalar's name in this function."""
+        """Returns the name of a scalar in this function."""
         number = given.scalars.value(node)
         if number is not None:
             return self.code.constant(number, given.scalars.dtype[node])
@@ -211,7 +218,7 @@ class Writer(abc.ABC):
         return self.read(given, source, place, dtype)
 
     def moved(self, given: Round, source: tuple, place: int) -> str:
-        """Where a number is that moves on with each round of the loops around it."""
+        """Returns the index of a number to read, which advances with the iterations of enclosing loops."""
         moved = str(place)
         for step, round_ in zip(source[2] if len(source) > 2 else (), given.rounds):
             if step:
@@ -220,7 +227,7 @@ class Writer(abc.ABC):
         return moved
 
     def moved_row(self, given: Round, place: int, step: int) -> str:
-        """Where a number of a row is written in this round."""
+        """Returns the index at which a number of a row is written in this iteration."""
         if not step:
             return str(place)
         first = self.code.new(f"mul i64 {self.here(given.rounds[-1])}, {step}")
@@ -241,23 +248,24 @@ class Writer(abc.ABC):
             [scalars.dtype[x] for x in operands],
             scalars.dtype[node],
             extra,
-            divides=divisor is not None and divisor not in (0, -1),  # of the least number -1 is one too many
+            divides=divisor is not None
+            and divisor not in (0, -1),  # the smallest integer divided by -1 overflows
         )
 
     def _loop(self, given: Round, node: int, loop: Loop) -> None:
-        """A loop that stays one. What it uses from around it are values of the code around it."""
+        """Writes a loop. Scalars of the enclosing program are values of the enclosing code."""
         count = len(loop.start)
         values = [self.value(given, x) for x in given.scalars.arguments[node]]
         start, outer, begins = values[:count], values[count : count + len(loop.outer)], values[-1]
         code, searches = self.code, loop.length is None
         if searches and given.active is not None and code.lanes is not None:
-            # A lane whose search is over goes on with numbers for which another one may have no end.
+            # Finished lanes continue with arbitrary numbers, for which an inner loop might not terminate.
             begins = code.new(f"and {code.type(bool)} {begins}, {self.here(given.active)}")
         some = code.any(begins) if searches else None
         code.loops += 1
         number, before, lines = code.loops, code.block, code.lines
         code.lines, code.block = [], f"loop{number}"
-        # The rounds of a search may be none: what is in registers there is not after it.
+        # A `while` loop may have no iterations, so values loaded in its body are not available after it.
         known = dict(code.known) if searches else code.known
         last = f"add i64 %i{number}, 0"
         if loop.reverse and loop.length is not None:
@@ -305,8 +313,11 @@ class Writer(abc.ABC):
             given.names[entry] = ends[given.scalars.extra[entry]]
 
     def _searched(self, inner: Round, loop: Loop, number: int, ends: list[str]) -> tuple[list[str], str, str]:
-        """What a round of a search ends with: where it was at its end before, what it ended with. Then who goes on, and whether
-        any does."""
+        """Returns the final values of an iteration of a `while` loop, in which finished lanes keep their values.
+
+        Returns:
+          The values, the lanes that continue, and whether any lane continues.
+        """
         code, active = self.code, f"%active{number}"
         assert loop.goes_on is not None
         ends = [
@@ -320,7 +331,7 @@ class Writer(abc.ABC):
 
 
 def places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:
-    """Where scalars are written: of arrays, by number, and how far each moves with each round."""
+    """Returns the targets of scalars, from arrays given as (result, scalars, increment of the index per iteration)."""
     found: Stores = {}
     for number, nodes, step in arrays:
         for place, node in enumerate(nodes.reshape(-1).tolist()):

@@ -123,8 +123,8 @@ def impact(
     """Returns the velocity after a simultaneous impact at all closed contacts. Constraints of the model hold.
 
     For two bodies with one contact this is (11.65) without friction, and (11.72) with sticking. With several contacts or
-    friction, neither restitution law bounds the energy. The restitution is then reduced, towards the impact without
-    restitution, until the energy does not increase.
+    friction, both restitution laws may increase the energy. The result is then moved towards the impact without restitution
+    until the energy does not increase.
 
     Args:
       model: The model.
@@ -256,7 +256,7 @@ class _Hits(NamedTuple):
             return found, by_speed, jnp.linalg.solve(unit - slope, found[0] - speeds), code
 
         def step(at):
-            """Alternates fixed-point iterations, which converge globally, with Newton steps, which converge quadratically."""
+            """Alternates fixed-point iterations, which approach the solution, with Newton steps, which converge to it."""
             speeds, count, _ = at
             (new, _), _, change, _ = newton(speeds)
             better = jnp.maximum(speeds + change, 0)

@@ -27,7 +27,7 @@ STILL = 1e-6
 
 
 class ContactState(enum.IntEnum):
-    """The state of a contact (book figure 11.4). Values are as printed; HITTING is not in the figure.
+    """The state of a contact (book figure 11.4). Values are as in the figure, except HITTING, which the book leaves to impulses.
 
     >>> print([state.name for state in rbd.contact.ContactState])
     ['APART', 'PARTING', 'LEAVING', 'HELD', 'HITTING']

@@ -75,7 +75,7 @@ def slider_loop():
 
 
 def slider_closure(y):
-    """The loop-closure function of figure 8.3 (book eq. 8.56)."""
+    """The loop-closure function of book figure 8.3 (book eq. 8.56)."""
     x, z = L2 * jnp.cos(y[0]) - L1, L2 * jnp.sin(y[0])
     return jnp.stack([y[0], jnp.arctan2(z, x), jnp.sqrt(x**2 + z**2), y[1]])
 

@@ -505,9 +505,8 @@ def tumbling():
 
     q, rate = placed(t), (placed(t + h) - placed(t - h)) / (2 * h)
     (w, x), (dw, dx) = (np.split(one[:, 3:], [1], axis=1) for one in (q, rate))
-    angular = 2 * (
-        w * dx - dw * x - np.cross(x, dx)
-    )  # twice the product of the inverse quaternion and its rate
+    # Twice the product of the inverse quaternion and its rate.
+    angular = 2 * (w * dx - dw * x - np.cross(x, dx))
     linear = np.einsum("nji,nj->ni", identify._motion.matrices(q[:, 3:]), rate[:, :3])
     return q, np.concatenate([angular, linear], axis=1)
 

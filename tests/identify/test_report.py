@@ -286,7 +286,7 @@ def test_estimates_are_saved(found, tmp_path):
 
 
 def test_condition_number(found):
-    """It is one for independent errors, large for correlated errors, and does not depend on units."""
+    """The number is one for independent errors, large for correlated errors, and does not depend on units."""
     n = found.parameters.size
     seen = found.seen._replace(directions=np.zeros((0, n)), kept=tuple(range(n)), grouping=np.eye(n))
     alone = replace(found, covariance=np.diag(np.arange(1.0, n + 1)), seen=seen)

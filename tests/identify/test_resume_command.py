@@ -187,7 +187,7 @@ def test_an_interrupt_says_how_to_go_on(folder, capsys):
     said = killed(3, command("physical"), signal.SIGINT)
     place = Path("out.checkpoint").resolve()
     assert said == f"rbd-jax: interrupted; run the same command with --resume to continue from {place}\n"
-    # The folder is not searched for results, and other files in it are kept.
+    # The folder is not searched for results, and other files in it stay.
     (place / "notes.txt").write_text("what I saw")
     assert "has other files (notes.txt)" in said_by(capsys, *command("physical", "--resume"))
     assert (place / "notes.txt").exists()
@@ -272,9 +272,8 @@ def test_ten_kills_at_any_moment(folder, way):
     if not Path("out").exists():
         assert started("-m", "rbd_jax", *command(way, "--resume")).wait() in (0, 3)
     assert kills >= 5, kills
-    shutil.rmtree(
-        "out.checkpoint", ignore_errors=True
-    )  # in case it was killed just before removing the folder
+    # The last process may have been killed just before removing the folder.
+    shutil.rmtree("out.checkpoint", ignore_errors=True)
     for name in FILES:
         theirs, ours = (Path(place, name).read_bytes() for place in (expected, "out"))
         assert theirs == ours, name

@@ -92,7 +92,7 @@ def test_derivatives_that_are_no_numbers_are_left_out_and_counted():
     (found, dropped), moments = gradient(row, probe)
     left = np.asarray(moments.reached)[..., 0] <= -0.3
     assert left.any() and not left.all() and not np.asarray(moments.lost).any()
-    # Each sample counts as often as it was dropped; the other samples are unaffected.
+    # Each sample counts once per drop; the other samples are unaffected.
     np.testing.assert_array_equal(dropped, left.sum(axis=0))
     assert np.isfinite(found).all() and np.linalg.norm(found) > 0
 

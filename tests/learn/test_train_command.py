@@ -210,10 +210,8 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
 def test_killed_at_any_moment_again_and_again(folder):
     """The kills come from another process, while it starts, compiles, learns, saves or writes."""
     options = "--checkpoint-every", "0", "--resume", "--epochs", "400"
-    for name in (
-        "out_first",
-        "out_undisturbed",
-    ):  # the second run uses the compilation cache, as later runs do
+    # The second run uses the compilation cache, as later runs do.
+    for name in ("out_first", "out_undisturbed"):
         begin = time.monotonic()
         assert started(0, command("easy", *options, "--out", "out")).wait() == 0
         whole = time.monotonic() - begin

@@ -29,10 +29,8 @@ ALL = {
     "product": Product(SE3, S3, SO3xR3, Rn(3)),
     "power": Power(Product(S3, Rn(3)), 2),
 }
-FACTORS = {
-    "SE3": SE3,
-    "S3": S3,
-}  # these represent the other groups: SE(3) contains the maps of SO(3) in its blocks
+# Representatives of the other groups: SE(3) contains the maps of SO(3) in its blocks.
+FACTORS = {"SE3": SE3, "S3": S3}
 
 
 def cases(groups, everyday):

@@ -148,5 +148,3 @@ def test_errors():
     text = SCENE % EQUALITIES["bodies"]
     hard = rbd.load_mjcf(text, equalities="hard")
     assert len(hard.constraints) == 3 and "softness of equality constraints" in hard.unsupported
-    with pytest.raises(ValueError, match="equalities"):
-        rbd.load_mjcf(text, equalities="none")

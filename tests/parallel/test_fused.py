@@ -137,7 +137,7 @@ FUNCTIONS = {
 def how(request):
     pytest.importorskip("llvmlite")
     if request.param == "interpret" and jax.default_backend() != "cpu":
-        pytest.skip("runs on processors")
+        pytest.skip("requires a CPU")
     return request.param
 
 

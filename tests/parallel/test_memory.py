@@ -51,7 +51,7 @@ def faults(**settings):
     return float(done.stdout)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
+@pytest.mark.skipif(sys.platform != "linux", reason="requires glibc")
 @pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_pages_are_used_again(cores):
     """A call touches 14,000 pages. Usually none is new, for any of the compiler's threads."""
@@ -59,7 +59,7 @@ def test_pages_are_used_again(cores):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
+@pytest.mark.skipif(sys.platform != "linux", reason="requires glibc")
 @pytest.mark.parametrize(
     "settings",
     [

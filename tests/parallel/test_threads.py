@@ -210,7 +210,7 @@ def test_sums_are_the_same_to_the_last_bit(cartpole):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process cannot be kept to a core")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process cannot be pinned to a core")
 def test_sums_of_one_core_are_the_same_to_the_last_bit(cartpole):
     model, given, _ = cartpole
     many = jax.jit(jax.grad(loss, 1), static_argnums=3)(model, model.damping, given, rbd.batch_map)

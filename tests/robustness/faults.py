@@ -149,7 +149,7 @@ def fault_of_file(name: str, place: Path, number: int, error: int = errno.ENOSPC
                 return f"{type(said).__name__}: {said}", True
         else:
             if path.read_bytes() == b"before":
-                return "nothing was written, and nothing said", True
+                return "nothing was written, and no error was raised", True
     left = [one.name for one in place.iterdir()]
     return (None if left == [name] else f"{left} are left"), faults.count >= number
 

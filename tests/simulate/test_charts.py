@@ -75,7 +75,7 @@ def test_turns_without_end(name, order, joint, exact):
 
 @pytest.mark.slow
 def test_between_two_charts():
-    """Between rows in different coordinates the velocity is that of the body, and derivatives are continuous."""
+    """Interpolation between rows in different coordinates follows the body, and derivatives match differences."""
     model = top(joints.SphericalExponential())
 
     def run(v):

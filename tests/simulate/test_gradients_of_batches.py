@@ -95,7 +95,7 @@ def sliding():
 
 @pytest.mark.slow
 def test_dry_friction_has_the_same_gradient_either_way(sliding):
-    """This holds for stick friction, whose search is a loop."""
+    """Friction includes sticking, whose search is a loop."""
     v = jnp.array([[0.5], [1.0], [2.0]])
     end = lambda v: rbd.rollout(sliding, rbd.State(jnp.zeros(1), v), dt=0.05, steps=4).final.v[0] ** 2
     after = jax.grad(lambda v: jax.vmap(end)(v).sum())(v)

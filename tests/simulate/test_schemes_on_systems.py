@@ -28,8 +28,8 @@ ORDERS = {
     "RungeKutta4": 4, "CommutatorFree4": 4, "EventDriven": 4,
 }  # fmt: skip
 
-#: A long and a short step, and cases where the first step has a lower order than later ones: the scheme's own accelerations
-#: converge during the first steps, and closing loops only in positions causes velocity errors across them.
+#: A long and a short step, and cases where the first step has a lower order than later ones. There the scheme's own
+#: accelerations are not yet accurate. Closing loops only in positions also causes velocity errors across them.
 LONG, SHORT = 0.02, 0.01
 FIRST_STEP = {("GeneralizedAlpha", name): 1 for name in ("tree", "loop", "reduced", "remembering")}
 FIRST_STEP |= {(name, "loop"): 1 for name in ("EnergyMomentum", "LinearlyImplicitEuler", "BDF1")} | {

@@ -89,9 +89,7 @@ def test_what_is_physical():
         assert bool(inertia.is_physical)
     thin = Inertia.from_mass_com(1.0, np.zeros(3), np.diag([1.0, 1.0, 2.01]))
     negative = of_parameters(-np.asarray(ball.parameters))
-    far = Inertia(
-        ball.mass, 1.01 * ball.first_moment, ball.rotational
-    )  # violates the triangle inequality of moments
+    far = Inertia(ball.mass, 1.01 * ball.first_moment, ball.rotational)  # violates the triangle inequality
     weightless = Inertia(jnp.zeros(()), ball.first_moment, ball.rotational)
     nothing = of_parameters(np.full(10, np.nan))
     batch = np.stack([x.parameters for x in (thin, negative, far, weightless, nothing, ball)])

@@ -49,16 +49,14 @@ class Seen:
         page.on("request", lambda request: self.requests.append(request.url))
 
     def until(self, expression: str, seconds: float | int = 30, frame=None) -> None:
-        """Waits for a JavaScript expression to be true; pages whose policy forbids `eval` can be checked only this way."""
+        """Waits for a JavaScript expression to be true; it also works on pages that forbid `eval`."""
         end = time.monotonic() + seconds
         while not (frame or self.page).evaluate(f"Boolean({expression})"):
-            assert time.monotonic() < end, f"after {seconds} s it is still not so: {expression}"
+            assert time.monotonic() < end, f"after {seconds} s this is still false: {expression}"
             self.page.wait_for_timeout(20)
 
     def picture(self, **options) -> np.ndarray:
-        """Returns the screen, (height, width, 3), from 0 to 255; `clip={"x": 0, "y": 0, "width": 9, "height": 9}` returns a
-        part.
-        """
+        """Returns the screen, (height, width, 3), 0 to 255; `clip={"x": 0, "y": 0, "width": 9, "height": 9}` selects a part."""
         from PIL import Image
 
         return np.asarray(Image.open(io.BytesIO(self.page.screenshot(**options))).convert("RGB"))

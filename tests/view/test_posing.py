@@ -91,7 +91,7 @@ def test_a_body_comes_to_where_it_is_pulled_within_limits():
         off = posing.drag(body, np.zeros(3), wanted.position, wanted.rotation)
     assert off < 1e-3 and not posing.note
     assert_close(where(posing.q).rotation, wanted.rotation, 2e-3)
-    # For a target out of reach, the arm stretches toward it.
+    # For a target out of reach, the arm extends toward it.
     off = posing.drag(body, np.zeros(3), np.array([5.0, 0.0, 0.4]))
     assert "out of reach" in posing.note and off > 3
     assert (posing.q >= np.asarray(model.lower) - 1e-9).all() and (

@@ -131,7 +131,7 @@ def test_the_trajectory_is_shown_at_any_time_and_up_to_where_it_fails(swing, vie
     assert_close(viewer._poses.rotation[0, 0] @ [0, 0, 1], turned, 1e-9)
     assert np.abs(node.wxyz - viewer._poses.quaternion[0, 0]).max() < 1e-9
     assert not viewer._drawing._mark.visible
-    # The timeline marks the failure, and playback never passes it.
+    # The failure is marked, and the display never goes beyond it.
     viewer.seek(0.4)
     viewer.settle()
     assert viewer.time == pytest.approx(0.2)

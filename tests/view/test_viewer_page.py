@@ -65,7 +65,7 @@ class Page:
         """Waits until a condition holds."""
         end = time.monotonic() + seconds
         while not there():
-            assert time.monotonic() < end, "it does not come to that"
+            assert time.monotonic() < end, "the condition did not become true"
             self.page.wait_for_timeout(50)
 
 
@@ -271,5 +271,5 @@ def test_thirty_frames_a_second_are_drawn_in_software(waving, opened):
     best = max(frames_drawn(page, 3.0) for _ in range(5))
     print(f"{best:.1f} frames a second")
     if best <= 30 and os.getloadavg()[0] > (os.cpu_count() or 1) + 1:
-        pytest.skip(f"{best:.1f} frames a second while others are at work: this says nothing")
+        pytest.skip(f"{best:.1f} frames a second on a busy machine: inconclusive")
     assert best > 30

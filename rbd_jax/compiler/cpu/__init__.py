@@ -1,1 +1,1 @@
-"""Machine code of processors, by LLVM."""
+"""Machine code for CPUs, compiled by LLVM."""

@@ -1,4 +1,4 @@
-"""Object files of kernels, stored in the folder of JAX's compilation cache: another process loads them instead of compiling."""
+"""Storage of the object files of kernels in the folder of JAX's compilation cache, from which other processes load them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 def key_of(*parts: str) -> str:
-    """Returns the name of an object file, from everything that it depends on."""
+    """Returns the name of an object file, a hash of everything that it depends on."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(f"{len(part)} {part}".encode())
@@ -23,7 +23,7 @@ def key_of(*parts: str) -> str:
 
 
 def load(key: str) -> bytes | None:
-    """Returns the stored object file of this name, or None if there is none or it is damaged."""
+    """Returns the stored object file of this name, or None if it is missing or damaged."""
     if (path := _path(key)) is None or not path.is_file():
         return None
     stored = path.read_bytes()
@@ -54,7 +54,7 @@ def _setting(name: str):
 
 def _path(key: str) -> Path | None:
     folder = _setting("jax_compilation_cache_dir")
-    # JAX can store programs in a bucket, by a package of its own. Kernels are stored in local folders only.
+    # JAX can store programs in a cloud bucket. Kernels are stored only in local folders.
     if not folder or not _setting("jax_enable_compilation_cache") or "://" in str(folder):
         return None
     return Path(folder) / f"rbd_jax-kernel-{key}"

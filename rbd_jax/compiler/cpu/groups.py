@@ -1,7 +1,7 @@
-"""Long programs for a group of chunks of samples at a time: each part runs for all chunks of the group before the next part runs.
+"""Execution of long programs for groups of chunks: each part runs for all chunks of a group before the next part runs.
 
-Instructions are then read from memory once per group. Long programs do not fit into the caches of instructions, and reading them
-takes longer than running them.
+Instructions are then read from memory once per group. Long programs do not fit into instruction caches, and reading them takes
+longer than running them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHUNKS, BYTES, LONG = 8, 5_000_000, 100_000
 
 
 def chunks_at_once(scalars: int, memory: int) -> int:
-    """Returns the number of chunks of a group, 1 if the program is better run for one chunk after the other.
+    """Returns the number of chunks of a group, 1 if single chunks are faster.
 
     Args:
       scalars: The number of scalars of the program.
@@ -25,11 +25,12 @@ def chunks_at_once(scalars: int, memory: int) -> int:
 
 
 class Groups:
-    """The instructions of a program that runs for groups of chunks, each with memory of its own.
+    """The instructions of a program that runs for groups of chunks. Each chunk has its own memory.
 
-    - `count`: the number of chunks of a group, and `lanes` the samples of a chunk.
-    - `memory`: the bytes of memory of a chunk, one chunk after the other from `%frame` on.
-    - `pointers`: the arrays that functions of a chunk are called with.
+    - `count`: the number of chunks of a group.
+    - `lanes`: the number of samples of a chunk.
+    - `memory`: the bytes of memory of a chunk. The memory of all chunks is contiguous, from `%frame` on.
+    - `pointers`: the arrays that are arguments of the functions of a chunk.
     """
 
     def __init__(self, count: int, lanes: int, memory: int, pointers: Sequence[str]):
@@ -40,7 +41,7 @@ class Groups:
         )
 
     def functions(self, phases: Mapping[str, Sequence[str]], block: str) -> list[str]:
-        """Functions of a chunk, by name, from their instructions, which begin in a block of this name."""
+        """Returns the functions of a chunk, from their names and instructions; `block` is the name of their first block."""
         return [
             "\n  ".join([f"define internal void @{name}({self.parameters}) noinline {{", f"{block}:", *lines])
             + "\n  ret void\n}"
@@ -48,11 +49,11 @@ class Groups:
         ]
 
     def constants(self, call: str) -> list[str]:
-        """Calls a function for each chunk of any group, once per range of samples; follows the block `ready`."""
+        """Returns instructions that call a function for each chunk, once per range of samples, after the block `ready`."""
         return self._loop("constants", "ready", call.replace("%first_own", "0"), str(self.count))
 
     def body(self, calls: Sequence[str]) -> tuple[list[str], str]:
-        """Calls functions, each for all chunks of the group whose first sample is `%first`: instructions and their last block."""
+        """Returns instructions that run calls, each for all chunks of the group at `%first`, and their last block."""
         lines = [
             "%left = sub i64 %until, %first",
             f"%left_up = add i64 %left, {self.lanes - 1}",
@@ -66,7 +67,7 @@ class Groups:
         return lines, before
 
     def call(self, name: str) -> str:
-        """A call of a function of a chunk."""
+        """Returns a call of a function of a chunk."""
         return f"call void @{name}({self.arguments})"
 
     def _loop(self, name: str, before: str, call: str, count: str) -> list[str]:

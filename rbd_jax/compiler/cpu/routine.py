@@ -1,11 +1,11 @@
-"""A function of one sample as machine code of a processor, a sample in each lane of its vector registers.
+"""A function of one sample as machine code of a CPU, with a sample in each lane of its vector registers.
 
-The scalars are those of a kernel for a GPU (`kernel`). Each is one vector instruction here (`llvm`), written in the language
-of LLVM, which compiles it (`xla_ffi`). Nothing goes through memory but what registers do not hold, and to compile takes a second
-or two: there are no arrays, no loops over them and no kernels.
+The scalars are those of a GPU kernel (`kernel`). Here each scalar is one vector instruction (`llvm`), which LLVM compiles
+(`xla_ffi`). Values are in registers, or in memory if there are not enough registers. Compilation takes a second or two, because
+there are no arrays, and no loops over them.
 
-Long programs are written in parts, each a function of its own: the time that LLVM takes to allot registers and to order
-instructions grows faster than their length.
+Long programs are split into functions, because LLVM's time for register allocation and instruction scheduling grows faster than
+the length of a function.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ SEARCHED = 5
 
 
 class Routine(Writer):
-    """Scalars as machine code: of each a vector, with a sample in each lane."""
+    """Writes scalars as vector instructions, with a sample in each lane."""
 
     def __init__(self, kernel, sizes: dict[tuple, tuple[int, np.dtype]]):
         kinds = [x.dtype for x in kernel.rows] + [kind for _, kind, _ in kernel.stored]
         single = all(np.dtype(kind).itemsize <= 4 for kind in (*kinds, *(kind for _, kind in sizes.values())))
         self.lanes = register_bytes() // (4 if single else 8)
-        self.slot_bytes = self.lanes * 8  # of the widest vector there is
+        self.slot_bytes = self.lanes * 8  # the size of the widest vector
         super().__init__(kernel, sizes, self.lanes, "chunk")
         self.length = len(kernel.piece.nodes)
-        # Samples of a range: chunks of lanes, of which each works out so many scalars.
+        # The minimum number of samples of a range, a multiple of the number of lanes.
         self.least = self.lanes * -(-LEAST // max(_work(kernel.piece), 1))
         self.parts: list[str] = []
         self.begin: list[str] = []
@@ -61,20 +61,20 @@ class Routine(Writer):
         self.name = "rbd_jax_" + hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
     def layout(self, is_sum: bool, columns: bool) -> Literal["rows", "columns", "sum"]:
-        """Columns are turned over when all are there."""
+        """Returns the layout of a result. Columns are transposed to rows at the end of a chunk."""
         return "sum" if is_sum else "columns" if columns else "rows"
 
-    # Rounds.
+    # Iterations.
 
     def write_round(self, given: Round) -> None:
-        """Work everything out, in parts if it is much."""
+        """Writes all scalars of an iteration, in parts if there are many."""
         if len(given.work) <= LONG:
             super().write_round(given)
         else:
             self._write_in_parts(given)
 
     def _write_in_parts(self, given: Round) -> None:
-        """Work everything out in functions, which find in memory what is from around them, or of those before them."""
+        """Writes all scalars in functions, which read values of the enclosing code and of earlier functions from memory."""
         nodes = self._depth_first(given)
         size = -(-len(nodes) // -(-len(nodes) // PART))
         groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
@@ -123,14 +123,14 @@ class Routine(Writer):
         given.saved.update(inner.saved)
 
     def _depth_first(self, given: Round) -> list[int]:
-        """What is worked out in an order in which less of it waits: parts hand on a third of what they do in the traced one."""
+        """Returns the scalars in depth-first order: parts then exchange a third of the values that the traced order needs."""
         scalars, work = given.scalars, set(given.work)
         loops = (node for node in given.work if scalars.operation[node] == "loop")
         ordered = depth_first(scalars.arguments, [*given.stores, *given.wanted, *loops])
         return [node for node in ordered if node in work]
 
     def _last_uses(self, given: Round, groups: Sequence[Sequence[int]]) -> dict[int, int]:
-        """In which part each scalar is used last."""
+        """Returns the index of the last part that uses each scalar."""
         last = {
             x: number
             for number, group in enumerate(groups)
@@ -163,9 +163,12 @@ class Routine(Writer):
         return found
 
     def _squares(self, array: int, kind: str, dtype) -> bool:
-        """Read all of the samples' numbers, as many at a time as there are lanes: a square, which is turned over.
+        """Reads all numbers of the samples in squares of as many numbers as lanes, which are transposed.
 
-        Only where there are as many. The last square begins early, so that it ends where the numbers end.
+        The last square may overlap the one before, so that it ends at the last number.
+
+        Returns:
+          False if there are fewer numbers than lanes. Nothing is read then.
         """
         code, lanes = self.code, self.lanes
         numbers = list(self.sizes.values())[array][0]
@@ -189,7 +192,7 @@ class Routine(Writer):
             code, dtype, x = self.code, given.scalars.dtype[node], self.value(given, node)
             layout = self.results[number].layout
             known = given.scalars.value(node)
-            if layout == "columns" and known is not None:  # once, for all chunks
+            if layout == "columns" and known is not None:  # written once, for all chunks
                 self._known(number, place, known)
                 continue
             vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
@@ -214,7 +217,7 @@ class Routine(Writer):
                 code.lines.append(f"store {kind} {one}, ptr {at}")
 
     def _pointers(self) -> list[str]:
-        """Where each lane reads and writes."""
+        """Returns the names of the pointers with which the lanes read and write."""
         read = [
             name
             for i, (kind, _) in enumerate(self.sizes)
@@ -225,11 +228,11 @@ class Routine(Writer):
         return read
 
     def _column_bytes(self, x: Result) -> int:
-        """Those of all columns of a result."""
+        """Returns the size of all columns of a result, in bytes."""
         return x.size * self.lanes * x.stored.itemsize
 
     def _known(self, number: int, place: int, value) -> None:
-        """A column of what is known."""
+        """Writes a column with a constant."""
         dtype = self.results[number].stored
         at = f"%z{len(self.begin)}"
         self.begin.append(
@@ -239,7 +242,7 @@ class Routine(Writer):
         self.begin.append(f"store {column}, ptr {at}, align 4")
 
     def _turned(self, number: int) -> None:
-        """Columns as rows: so many at a time as there are lanes, as a square that is turned over."""
+        """Writes columns as rows, by transposing squares of as many columns as lanes."""
         code, x, lanes = self.turned, self.results[number], self.lanes
         vector, name = f"<{lanes} x {x.type}>", f"turn{number}"
         before, squares = code.block, x.size // lanes
@@ -268,8 +271,10 @@ class Routine(Writer):
                 code.lines.append(f"store {x.type} {one}, ptr {at}")
 
     def _whole(self) -> str:
-        """The function that XLA calls: of chunks of as many samples as there are lanes. In the last, lanes beyond the last sample
-        do that again."""
+        """Returns the complete code: the function that XLA calls, and the functions that it needs.
+
+        A chunk has as many samples as lanes. In the last chunk, lanes beyond the last sample repeat that sample.
+        """
         begin, columns, memory = [], [], self.slots * self.slot_bytes if self.parts else 0
         for i, x in enumerate(self.results):
             bytes_ = self._column_bytes(x)
@@ -285,7 +290,9 @@ class Routine(Writer):
         of_parts = bool(self.parts) and all(line.startswith("call void @part") for line in self.main.lines)
         chunks = chunks_at_once(self.length, memory) if of_parts else 1
         if chunks > 1:
-            self.least = max(self.least, self.lanes * chunks // 2)  # both cores of a small machine have work
+            self.least = max(
+                self.least, self.lanes * chunks // 2
+            )  # small enough for both cores of a small machine
             sums = [f"%k{i}" for i, x in enumerate(self.results) if x.layout == "sum"]
             arrays = [f"%a{i}" for i in range(len(self.sizes))] + [f"%r{i}" for i in range(len(self.results))]
             groups = Groups(chunks, self.lanes, memory, [*arrays, *sums])
@@ -307,7 +314,7 @@ class Routine(Writer):
         return "\n".join([*sorted(self.declared), *self.parts, *functions, run])
 
     def _rows(self) -> list[str]:
-        """Where the lanes of a chunk read and write, from the number of its first sample."""
+        """Returns instructions that compute the pointers of the lanes of a chunk, from the index of its first sample."""
         rows = [f"%s{lane} = add i64 %first, {lane}" for lane in range(self.lanes)]
         rows += [f"%t{lane} = call i64 @llvm.smin.i64(i64 %s{lane}, i64 %end)" for lane in range(self.lanes)]
         for i, ((kind, _), (numbers, dtype)) in enumerate(self.sizes.items()):
@@ -334,7 +341,7 @@ class Routine(Writer):
         return any(x.layout == "sum" for x in self.results)
 
     def _pointers_saved(self) -> list[str]:
-        """Where lanes read and write, put where parts find it."""
+        """Returns instructions that save the pointers of the lanes in memory, for the parts."""
         lines = []
         saved = [*((name, "ptr", x.slot) for name, x in self.pointers.items())] if self.parts else []
         if self.parts and self._has_sums:
@@ -345,7 +352,7 @@ class Routine(Writer):
         return lines
 
     def __call__(self, given: Sequence, size: int) -> list:
-        """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""
+        """Computes results of shape (size, *shape), from arrays of shape (size, numbers) and shared arrays."""
         compiled(self.name, self.text, carefully=self.length <= VERY_LONG)
         shapes = [
             jax.ShapeDtypeStruct(
@@ -362,7 +369,7 @@ class Routine(Writer):
 
 
 def _work(piece: Piece) -> int:
-    """How many scalars are worked out, loops round by round."""
+    """Returns the number of computed scalars, with all iterations of loops."""
     extra, operation = piece.scalars.extra, piece.scalars.operation
     loops = (extra[node] for node in piece.nodes if operation[node] == "loop")
     return len(piece.nodes) + sum((loop.length or SEARCHED) * _work(loop.piece) for loop in loops)

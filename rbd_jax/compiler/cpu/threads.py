@@ -1,11 +1,10 @@
-"""A batch in ranges of samples that the threads of XLA work off, in LLVM's language.
+"""Distribution of a batch over XLA's threads in ranges of samples, in LLVM's assembly language.
 
-Whoever is free takes the next range: the thread that was called, and those of the pool that XLA has for what it computes, which
-are asked to help. The caller waits only for ranges that somebody has begun. So it never waits for a thread that is not free,
-were all of the pool themselves callers that wait. Who comes late finds nothing to do; what they share is let go by the last of
-them.
+Each free thread takes the next range: the calling thread, and threads of XLA's pool, which receive a task for this. The caller
+waits only for ranges that a thread has started. So there is no deadlock, even if all threads of the pool are waiting callers.
+Late threads find no ranges left. The last thread releases the shared data.
 
-How many ranges there are depends on the batch alone and not on the threads, and so do sums over samples, to the last bit.
+The number of ranges depends only on the batch, not on the threads. Sums over samples are therefore reproducible to the last bit.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ from string import Template
 from ..compat import CONTEXT, DESTROY, INTERFACE, SCHEDULE, THREADS
 
 
-#: As many ranges as there may be, and how many scalars at least are worked out in one, which takes some 50 µs: to ask a thread
-#: takes a tenth of that.
+#: Maximum number of ranges, and minimum number of scalars that a range computes. This takes about 50 µs; scheduling a task takes
+#: a tenth of that.
 MOST, LEAST = 32 if sys.platform != "win32" else 1, 50_000
 
 _TEMPLATE = Template(Path(__file__).with_name("threads.ll").read_text(encoding="utf-8"))
 
 
 def count(size: int, least: int) -> int:
-    """Into how many ranges so many samples come, of at least so many each."""
+    """Returns the number of ranges for `size` samples, with at least `least` samples each."""
     return max(min(size // least, MOST), 1)
 
 
 def in_ranges(lanes: int, least: int) -> str:
-    """The function `@shared_out(ptr %call, i64 %size, ptr %failed)`, which has all samples of a batch worked out in ranges.
+    """Returns the function `@shared_out(ptr %call, i64 %size, ptr %failed)`, which computes all samples of a batch in ranges.
 
-    Each is a call of `@samples` with these and `i64 %number, i64 %from, i64 %until`, and begins at a multiple of `lanes`. It
-    writes to `%failed` if it has no memory.
+    It calls `@samples` for each range, with these arguments and `i64 %number, i64 %from, i64 %until`. Ranges start at multiples
+    of `lanes`. `@samples` writes to `%failed` if it cannot allocate memory.
     """
     alone = """
 define internal void @shared_out(ptr %call, i64 %size, ptr %failed) {

@@ -1,4 +1,4 @@
-"""Functions in LLVM's language, compiled for this processor, and called by XLA through its foreign function interface."""
+"""Compilation of LLVM functions for this CPU. XLA calls them through its foreign function interface."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .threads import in_ranges
 
 
 def is_available() -> bool:
-    """Whether there is a compiler."""
+    """Returns True if llvmlite is installed."""
     try:
         import llvmlite.binding  # noqa: F401
     except ImportError:
@@ -44,7 +44,7 @@ def is_available() -> bool:
 
 @functools.cache
 def _features() -> Any:
-    """What this processor can do."""
+    """Returns the features of this CPU."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -53,9 +53,9 @@ def _features() -> Any:
 
 
 def machine(care: int) -> Any:
-    """What is compiled for, with more or less care. An engine has one of its own, which ends with it.
+    """Returns a new target machine with an optimization level. Each engine owns its target machine.
 
-    More than 1 takes two to three times as long, for code that is not faster.
+    Levels above 1 take two to three times as long and do not give faster code.
     """
     import llvmlite.binding as llvm
 
@@ -65,17 +65,19 @@ def machine(care: int) -> Any:
 
 
 def register_bytes() -> int:
-    """Those of a vector register of this processor."""
+    """Returns the size of a vector register of this CPU, in bytes."""
     return 64 if _features().get("avx512f") else 32 if _features().get("avx2") else 16
 
 
 @functools.cache
 def _version() -> tuple[int, int]:
-    """That of the interface of XLA which this jaxlib has."""
+    """Returns the version of the foreign function interface of this jaxlib."""
     header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
     major, minor = (int(re.findall(rf"#define XLA_FFI_API_{x} (\d+)", header)[0]) for x in ("MAJOR", "MINOR"))
     if major != 0:
-        raise NoKernel(f"fused: this jaxlib calls foreign functions by version {major}; leave fused out")
+        raise NoKernel(
+            f"fused: this jaxlib has version {major} of the foreign function interface, not 0; leave fused out"
+        )
     return major, minor
 
 
@@ -96,12 +98,23 @@ def function(
     apart: int,
     least: int,
 ) -> str:
-    """The function that XLA calls, in LLVM's language: `body` for groups of chunks of samples, the first sample is `%first`.
+    """Returns the function that XLA calls, in LLVM's assembly language.
 
-    - `batched`: the number of an argument whose first side is the number of samples; `%end` is the last of them.
-    - `before`: what is done before each range of samples, of the number `%number`; `last` the block that the body ends in.
-    - `memory`: so many bytes are given to a range, at `%frame`, which is a multiple of `apart`, a power of two.
-    - `least`: so many samples at least are in a range.
+    The function runs `body` for groups of chunks of samples. The first sample of a group is `%first`, the last sample of the
+    batch is `%end`.
+
+    Args:
+      arguments: The number of arguments.
+      results: The number of results.
+      batched: The index of an argument whose first dimension is the number of samples.
+      lanes: The number of samples of a chunk.
+      chunks: The number of chunks of a group.
+      before: The instructions before each range of samples; `%number` is the index of the range.
+      body: The instructions for a group.
+      last: The basic block in which the body ends.
+      memory: The bytes of memory of a range, at `%frame`.
+      apart: The alignment of this memory, a power of two.
+      least: The minimum number of samples in a range.
     """
     major, minor = _version()
     begin: list[str] = []
@@ -144,17 +157,20 @@ def function(
     return f"{entry}\n{in_ranges(lanes, least)}\n"
 
 
-#: What was compiled, by name. It is never let go: XLA keeps what is registered for good, and runs it without asking JAX. What it
-#: was compiled of is let go, which is half of the memory.
+#: Compiled functions, by name. They are never released, because XLA keeps registered functions forever and calls them without
+#: JAX. The modules that they were compiled from are released, which saves half of the memory.
 _engines: dict[str, Any] = {}
-#: Held while a routine of this name is compiled: others need not wait.
+#: One lock per routine, held during its compilation, so that other routines do not wait.
 _making: dict[str, threading.Lock] = {}
 
 
 def compiled(name: str, text: str, carefully: bool) -> None:
-    """Makes a function available to XLA under a name.
+    """Compiles a function and registers it with XLA.
 
-    The compiler may take its time (`carefully`), or allocate registers in the order of use.
+    Args:
+      name: The name of the function.
+      text: Its LLVM assembly code.
+      carefully: If True, LLVM optimizes. Otherwise compilation is fast, with registers allocated in the order of use.
     """
     import llvmlite.binding as llvm
 
@@ -166,7 +182,7 @@ def compiled(name: str, text: str, carefully: bool) -> None:
         key = cache.key_of(text, version, llvm.get_host_cpu_name(), _features().flatten(), str(care))
         stored = cache.load(key)
         module = llvm.parse_assembly(text if stored is None else "")
-        module.verify()  # an error, where to compile would end the process
+        module.verify()  # raises an error; compilation of an invalid module would end the process
         engine = llvm.create_mcjit_compiler(module, machine(care))
         # The engine requests the code of a module before it compiles the module, and reports what it has compiled.
         made: list[bytes] = []

@@ -1,1 +1,1 @@
-"""Kernels of GPUs."""
+"""GPU kernels."""

@@ -1,4 +1,4 @@
-"""Which numbers of a thread are in registers, and which wait in its memory until they are needed."""
+"""Register allocation of a GPU thread: which numbers are in registers, and which in local memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from ..writer import Round
 
 
-#: Registers for numbers, of the 255 that a thread has. Addresses and temporary values need the others.
+#: Registers for numbers. A thread has 255; addresses and temporary values need the others.
 REGISTERS = 230
 
 
 class Step(NamedTuple):
-    """Work a scalar out, save it in a place, load it from there, or give it up, to be read again when it is needed."""
+    """A step of a plan: compute a scalar, save it in a slot, load it from there, or drop it from its register."""
 
     what: Literal["compute", "save", "load", "drop"]
     node: int
@@ -23,20 +23,22 @@ class Step(NamedTuple):
 
 
 def plan(given: Round, nodes: Sequence[int]) -> list[Step]:
-    """What is done one after the other, so that never more numbers are in registers than there are.
+    """Returns steps that never need more registers than a thread has.
 
-    Where there is no room, what is needed last goes. What was read from memory is read again; the rest is saved. The assembler,
-    left to itself, saves and loads more.
+    If no register is free, the number with the latest next use leaves its register. Inputs are read again when needed; other
+    numbers are saved. NVIDIA's assembler alone would save and load more numbers.
 
-    - `nodes`: what is worked out, in order.
+    Args:
+      given: The program.
+      nodes: The scalars to compute, in order.
     """
     scalars, extra, operation = given.scalars, given.scalars.extra, given.scalars.operation
-    wide = any(scalars.dtype[node] == np.float64 for node in nodes)  # of which each takes two
+    wide = any(scalars.dtype[node] == np.float64 for node in nodes)  # each needs two registers
     room = REGISTERS // 2 if wide else REGISTERS
     of_numbers = lambda nodes: [x for x in nodes if scalars.value(x) is None and scalars.dtype[x] != bool]
     needed = [of_numbers(dict.fromkeys(scalars.arguments[node])) for node in nodes]
     leaving = of_numbers(dict.fromkeys(given.wanted))
-    uses: dict[int, list[int]] = {}  # of each scalar, when it is needed, the next time last
+    uses: dict[int, list[int]] = {}  # the times at which each scalar is used, the next time last
     for time, operands in reversed(list(enumerate([*needed, leaving]))):
         for x in operands:
             uses.setdefault(x, []).append(time)
@@ -86,5 +88,5 @@ def plan(given: Round, nodes: Sequence[int]) -> list[Step]:
 
 
 def moves(steps: Sequence[Step]) -> int:
-    """How often memory is used for want of registers."""
+    """Returns the number of saves and loads."""
     return sum(step.what in ("save", "load") for step in steps)

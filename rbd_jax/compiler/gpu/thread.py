@@ -1,7 +1,7 @@
-"""A function of one sample as a kernel of a GPU: each thread has a sample, and what it computes stays in its registers.
+"""A function of one sample as a GPU kernel: each thread computes one sample in its registers.
 
-The scalars are instructions of LLVM (`writer`), which makes PTX of them, the language of NVIDIA's assembler. XLA hands that
-to the driver, which knows the device. The same instructions run on a processor, thread by thread, to try a kernel without a GPU.
+LLVM compiles the scalars (`writer`) to PTX, the language of NVIDIA's assembler. XLA passes the PTX code to the driver, which
+compiles it for the device. To test a kernel without a GPU, the same instructions run on a CPU, thread by thread.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..writer import Result, Round, Saved, Writer
 from .registers import moves, plan
 
 
-#: Compilation target: Ampere. Later devices run its code.
+#: Compilation target: Ampere. Its code also runs on later devices.
 DEVICE, LANGUAGE = "sm_80", "+ptx70"
 
 
 class Thread(Writer):
-    """Scalars as instructions of a thread.
+    """Writes scalars as instructions of a thread.
 
-    - `size`: so many samples there are.
-    - `on`: a GPU, or a processor.
+    - `size`: the number of samples.
+    - `on`: "cuda" for a GPU, "cpu" for a CPU.
     """
 
     slot_bytes = 8
@@ -43,7 +43,7 @@ class Thread(Writer):
         super().__init__(kernel, sizes, None, "entry" if on == "cuda" else "chunk")
         self.size, self.on = size, on
         self.blocks = -(-size // BLOCK)
-        # Of what all threads have, and of what is their own.
+        # The types of pointers to global memory and to local memory.
         self.pointer, self.memory = (
             ("ptr addrspace(1)", "ptr addrspace(5)") if on == "cuda" else ("ptr", "ptr")
         )
@@ -52,11 +52,14 @@ class Thread(Writer):
         self.name = f"rbd_jax_{name.hexdigest()[:32]}"
 
     def layout(self, is_sum: bool, columns: bool) -> Literal["rows", "columns", "sum"]:
-        """Columns are those of a block: its threads write side by side. Sums are left for after the kernel."""
+        """Returns the layout of a result. Columns belong to a block, whose threads write to adjacent memory.
+
+        Sums are computed after the kernel.
+        """
         return "columns" if columns else "rows"
 
     def write_part(self, given: Round, nodes: Iterable[int], ready: Iterable[int]) -> None:
-        """In the traced order or depth first, whichever keeps less at a time, and by a plan of the registers."""
+        """Writes scalars by a register plan, in traced or depth-first order, whichever needs fewer saves and loads."""
         for node in ready:
             self.store(given, node)
         given.names.clear()
@@ -88,7 +91,7 @@ class Thread(Writer):
 
     def _loaded(self, first: str, place: str, kind: str) -> str:
         at = self.code.new(f"getelementptr {kind}, {self.pointer} {first}, i64 {place}")
-        # Otherwise LLVM would keep in registers what is to be read again.
+        # Without `volatile`, LLVM would keep numbers in registers instead of reading them again.
         return self.code.new(f"load volatile {kind}, {self.pointer} {at}")
 
     def store(self, given: Round, node: int) -> None:
@@ -106,7 +109,7 @@ class Thread(Writer):
             self.code.lines.append(f"store {result.type} {x}, {self.pointer} {at}")
 
     def _begin(self) -> list[str]:
-        """Where this thread reads and writes: of the sample `%index`, and beyond the last one of that again."""
+        """Returns instructions that compute the pointers of this thread, for sample `%index`, but at most the last sample."""
         last = f"@llvm.smin.i64(i64 %index, i64 {self.size - 1})"
         lines = [f"%sample = call i64 {last}"]
         for i, ((kind, _), (numbers, dtype)) in enumerate(self.sizes.items()):
@@ -125,7 +128,7 @@ class Thread(Writer):
         return lines
 
     def ptx(self) -> str:
-        """The kernel in the language of NVIDIA's assembler."""
+        """Returns the PTX code of the kernel."""
         arrays = [f"{self.pointer} noalias align 16 %a{i}" for i in range(len(self.sizes))]
         arrays += [f"{self.pointer} noalias align 16 %r{i}" for i in range(len(self.results))]
         frame = [
@@ -159,7 +162,7 @@ entry:
 !1 = !{{ptr @{self.name}, !"maxntidx", i32 {BLOCK}}}""")
 
     def _routine(self) -> str:
-        """The kernel for a processor, which XLA calls as it calls other routines there."""
+        """Returns the kernel as a CPU routine for XLA."""
         batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
         body = ["%index = add i64 %first, 0", *self._begin(), *self.code.lines]
         memory = self.slots * self.slot_bytes
@@ -179,7 +182,7 @@ entry:
         return "\n".join([*(x for x in sorted(self.declared) if x not in run), run])
 
     def __call__(self, given: Sequence) -> list:
-        """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""
+        """Computes results of shape (size, *shape), from arrays of shape (size, numbers) and shared arrays."""
         rows = lambda x: (self.blocks * BLOCK if x.layout == "columns" else self.size, x.size)
         shapes = [jax.ShapeDtypeStruct(rows(x), x.stored) for x in self.results]
         if self.on == "cuda":
@@ -214,17 +217,17 @@ def _compiled(text: str) -> str:
 
     module = llvm.parse_assembly(f'target triple = "nvptx64-nvidia-cuda"\n{text}')
     module.data_layout = str(_machine().target_data)
-    module.verify()  # an error, where to compile would end the process
+    module.verify()  # raises an error; compilation of an invalid module would end the process
     return _machine().emit_assembly(module)
 
 
 def is_available() -> bool:
-    """Whether the devices are NVIDIA's, Ampere or later, and there is a compiler for them."""
+    """Returns True if the device is an NVIDIA GPU, Ampere or later, and LLVM can compile for it."""
     device = jax.devices()[0]
     if "cuda" not in device.client.platform_version.lower() or float(device.compute_capability) < 8:
         return False
     try:
         _machine()
-    except Exception:  # llvmlite is missing, or has been built without that part
+    except Exception:  # llvmlite is missing, or was built without the NVPTX target
         return False
     return True
