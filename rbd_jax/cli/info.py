@@ -12,8 +12,9 @@ from .report import plain_console, plain_table
 #: The roles of attachments, and their plural names.
 ROLES = {
     "site": "sites", "shape": "shapes", "tendon": "tendons", "actuator": "actuators", "sensor": "sensors",
-    "keyframe": "keyframes", "constraint": "constraints", "soft equality": "soft equality constraints", "force": "force elements", "contact law": "contact model",
-    "contact pair": "contact pairs", "contact exclusion": "contact exclusions", "softness": "softness of joints",
+    "keyframe": "keyframes", "constraint": "constraints", "soft equality": "soft equality constraints",
+    "force": "force elements", "contact law": "contact model", "contact pair": "contact pairs",
+    "contact exclusion": "contact exclusions", "softness": "softness of joints",
     "massless centers": "centers of massless bodies",
 }  # fmt: skip
 

@@ -121,7 +121,7 @@ class SoftTendonEquality(Attached):
       solref: MuJoCo's `solref`.
       solimp: MuJoCo's `solimp`.
 
-    >>> tendon = rbd.FixedTendon("sum", {"shoulder": 1.0, "elbow": 1.0})
+    >>> tendon = rbd.forces.FixedTendon("sum", {"shoulder": 1.0, "elbow": 1.0})
     >>> tie = rbd.contact.SoftTendonEquality(["sum"], [0.0])
     >>> model = rbd.attach(rbd.load("double_pendulum"), tendon, tie, rbd.contact.Soft())
     >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5, -0.5]), jnp.zeros(2)), dt=0.005, steps=40)

@@ -17,6 +17,8 @@ def not_in_force(mujoco, compiled, contact: bool, soft: bool) -> list[str]:
     found, disabled = contact_left_out(mujoco, compiled, contact), disabled_effects(mujoco, compiled)
     if not soft and not disabled & {"EQUALITY", "CONSTRAINT"} and np.any(compiled.eq_active0):
         found.append("softness of equality constraints")
+    if compiled.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICIT:
+        found.append("Coriolis derivatives of the integrator implicit")
     return found
 
 
