@@ -2,9 +2,9 @@
 
     python scripts/parity.py [PATH ...] [--states 3] [--steps 100]        # default: the files of installed packages
 
-Each file is loaded by both, with MuJoCo's solver at its tightest tolerance. The table has the largest error of accelerations and
-sensors in random states with random controls, relative to the largest number, and of positions after 1 and all steps of the file's
-integrator. Files that MuJoCo does not load, and files without joints, are skipped.
+Each file is loaded by both, with MuJoCo's solver at its tightest tolerance. The table has the largest error of accelerations
+and sensors in random states with random controls, relative to the largest number, and of positions after 1 and all steps of the
+file's integrator. Files that MuJoCo does not load, and files without joints, are skipped.
 """
 
 from __future__ import annotations

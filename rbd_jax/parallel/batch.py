@@ -67,7 +67,7 @@ def batch_map(
         The default without a kernel is 32 for large batches, if the function takes the same steps for each sample.
       fused: Selects a kernel, whose intermediate values stay on the chip as far as they fit. True requires a kernel and
         raises an error with the reason if it is impossible; False disables kernels. By default a kernel is used if it is
-        possible, short enough and worthwhile, without large matrices. The limit is three million array entries on a CPU and
+        possible, short enough and worthwhile, without large matrices. The limit is six million array entries on a CPU and
         450,000 on a GPU, counting loop bodies once. On a CPU the default requires at least 8 samples; True also accepts
         fewer, which pays off for repeated calls. Kernels are for dynamics and rollouts, preferably of known models: neither
         arguments nor traced. Loops of more than 256 iterations, and shorter ones with much work, stay loops. Their rows are
