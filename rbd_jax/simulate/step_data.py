@@ -35,7 +35,7 @@ class Accelerated(NamedTuple):
     unsolved: Bool[Array, ""] | None
 
 
-#: What a step takes implicitly.
+#: The forces that a step takes implicitly.
 Implicit: TypeAlias = Literal["passive forces", "damping", "velocities"]
 
 
@@ -85,9 +85,9 @@ class StepData(Module):
 
         Args:
           step: Length of a step. If given, the result is the mean acceleration over it.
-          implicit: What a step takes implicitly. "passive forces": damping and friction of joints, with springs, joint limits and
-            internal states stabilized; see `_resistance`. "damping" and "velocities": as MuJoCo's `Euler` and `implicitfast`; see
-            `rbd.MujocoEuler`.
+          implicit: The forces that the step takes implicitly. "passive forces": damping and friction of joints, with springs,
+            joint limits and internal states stabilized; see `_resistance`. "damping" and "velocities": as MuJoCo's `Euler` and
+            `implicitfast`; see `rbd.MujocoEuler`.
         """
 
     def acceleration(self, step: Float[Array, ""] | None = None) -> Float[Array, "nv"]:
