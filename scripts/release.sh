@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 cd "$root"
 
-version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' rbd_jax/__init__.py rbd_jax/_core/version.py 2>/dev/null | head -1)
+version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' rbd_jax/__init__.py)
 [[ -n $version ]] || { echo "release: no version found" >&2; exit 1; }
 [[ -z $(git status --porcelain) ]] || { echo "release: the tree has changes; commit them first" >&2; exit 1; }
 grep -q "^## \[$version\]" CHANGELOG.md || { echo "release: CHANGELOG.md has no section [$version]" >&2; exit 1; }
