@@ -99,6 +99,7 @@ def test_no_pages_are_no_site(tmp_path):
 
 
 def test_sections_of_docstrings_are_lists():
+    pytest.importorskip("griffe")
     text = "Returns a sum.\n\nArgs:\n  a, b: Numbers,\n    of any size.\n  *more: Others.\n\n"
     text += "Returns:\n  The sum: exact.\nNot inside."
     assert script("docs_objects").with_lists(text).split("\n") == [

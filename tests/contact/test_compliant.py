@@ -243,7 +243,7 @@ def test_forces_on_bodies_and_along_joints_are_one():
 @pytest.mark.parametrize(
     "words, said",
     [
-        ({"second": "floor"}, "two shapes"),
+        ({"second": "floor"}, "different shapes"),
         ({"stiffness": -1.0}, "stiffness is -1.0"),
         ({"friction": -0.1}, "friction is -0.1"),
         ({"law": "hertz"}, "law"),
