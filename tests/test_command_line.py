@@ -181,7 +181,7 @@ def test_failed_samples_are_counted(tmp_path, capsys):
     assert (
         re.search(r"completed +0 ", out)
         and re.search(r"(diverged|not finite) +3 ", out)
-        and "take shorter steps" in out
+        and "take shorter steps" in " ".join(out.split())
     )
     assert png_size(tmp_path / "trajectory.png")
 
@@ -457,8 +457,7 @@ def test_simulate_a_mechanism(tmp_path, capsys):
     out = capsys.readouterr().out
     # The contact model of MJCF files dissipates energy.
     assert re.search(r"completed +16 ", out) and re.search("energy (error|dissipated)", out)
-    opening = re.search(r"loops open by +(\S+)( %)?", out)
-    assert float(opening[1]) < 1e-2 and not opening[2]
+    assert "loops open by" not in out  # the constraints of the file are soft
 
 
 @pytest.mark.slow
