@@ -2,7 +2,7 @@
 
     python scripts/check_language.py [PATH ...]          # default: the whole project
 
-Prints file, line and the rule of each finding, and exits with 1 if there is one. `docs/development/writing.md` has the rules.
+Prints file, line and the rule of each finding, and exits with 1 if there is one. `CONTRIBUTING.md` has the rules.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
 import rbd_jax as rbd
 from rbd_jax import simulate_batch
@@ -21,6 +22,7 @@ from rbd_jax.cli import machine
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
 from rbd_jax.cli.model import Refused
 from rbd_jax.cli.output import claimed, results_folder, written_together
+from rbd_jax.cli.report import Run, report
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
 from rbd_jax.parallel import random_states
 from rbd_jax.parallel.cores import cores
@@ -458,6 +460,17 @@ def test_simulate_a_mechanism(tmp_path, capsys):
     # The contact model of MJCF files dissipates energy.
     assert re.search(r"completed +16 ", out) and re.search("energy (error|dissipated)", out)
     assert "loops open by" not in out  # the constraints of the file are soft
+
+
+@pytest.mark.slow
+def test_the_report_of_hard_loops():
+    model = rbd.load_mjcf(FOUR_BAR, equalities="hard")
+    states = random_states(model, 4, jax.random.key(0), spread=0.1, speed=0.5)
+    path = simulate_batch(model, states, dt=0.005, steps=20)
+    console = Console(width=120, file=io.StringIO())
+    console.print(report(model, rbd.SemiImplicitEuler(), 0.005, 20, None, Run(path, 1.0, 1.0, (), False)))
+    opening = re.search(r"loops open by +(\S+)( %)?", console.file.getvalue())
+    assert 0 < float(opening[1]) < 1e-2 and not opening[2]
 
 
 @pytest.mark.slow

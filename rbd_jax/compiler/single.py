@@ -70,12 +70,11 @@ class Single(Mapped):
     def without_kernel(self, shared: Sequence, samples: Sequence) -> list:
         return self.of_one(*samples)
 
-    def mapped(self, is_own: Sequence[bool], size: int) -> Mapped:
+    def mapped(self, is_own: Sequence[bool]) -> Mapped:
         """Returns the function mapped over a batch.
 
         Args:
           is_own: Which arguments have a batch axis. The others are the first arguments of the mapped function.
-          size: The number of samples.
         """
         order = ordered(is_own)
         avals = [self.given[number] for number in order]
@@ -110,7 +109,7 @@ def _batched(args, axes, *, program: Single):
     is_own = [axis is not None for axis in axes]
     rows = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     (size,) = {x.shape[0] for x, is_one in zip(rows, is_own, strict=True) if is_one}
-    own = program.mapped(is_own, size)
+    own = program.mapped(is_own)
     given = [rows[number] for number in ordered(is_own)]
     run = own.without_kernel if is_cpu() and size < ENOUGH else own.bound
     return run(given[: own.shared], given[own.shared :]), [0] * len(program.results)

@@ -6,6 +6,8 @@ of the tree. So a loop closes as exactly far from the world's origin as near it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import equinox as eqx
@@ -16,6 +18,7 @@ from jaxtyping import Array, Float
 
 from .._core.arguments import anything, configuration, takes, velocity
 from .._core.array import gather, gather_or_zero, products, sum_rows, transpose, with_zero_row
+from .._core.module import changed
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns, to_columns
 from ..dynamics.inverse import joint_forces
@@ -117,6 +120,21 @@ def with_constraints(motion: Motion, *what: Literal["matrix", "bias"]) -> Motion
             "constraint bias", bias_of, velocity=True
         )
     return motion
+
+
+def motion_of_constraints(motion: Motion, constraints: Sequence[Constraint]) -> Motion:
+    """Returns the motion of the same tree with these constraints in place of its attachments.
+
+    The stored kinematic quantities are shared.
+    """
+    model = replace(motion.model, attached=tuple(constraints))
+    shared = lambda stored: {key: x for key, x in stored.items() if not key.startswith("constraint")}
+    return changed(
+        motion,
+        model=model,
+        of_configuration=shared(motion.of_configuration),
+        of_velocity=shared(motion.of_velocity),
+    )
 
 
 def residual_of(motion: Motion) -> Float[Array, "m"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -14,8 +13,7 @@ from jaxtyping import Array, Float
 from .._core.arguments import names, number
 from .._core.array import gather, gather_or_zero, matvec, sum_rows, vecmat
 from .._core.errors import ModelError
-from .._core.module import changed
-from ..constraints.evaluate import bias_of, matrix_of, rate_of, residual_of
+from ..constraints.evaluate import bias_of, matrix_of, motion_of_constraints, rate_of, residual_of
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..forces.tendon import Tendons, tendons_of
@@ -99,6 +97,9 @@ class SoftEquality(Attached):
 
     def joint_fault(self, joint, nq, nv):
         return self.constraint.joint_fault(joint, nq, nv)
+
+    def doubt(self, loop):
+        return self.constraint.doubt(loop)
 
     def attached(self, bodies, frames, joints):
         return self.changed(constraint=self.constraint.attached(bodies, frames, joints))
@@ -259,12 +260,8 @@ def _norms(x: Float[Array, "m"], owners: np.ndarray, count: int) -> Float[Array,
 
 
 def _of_constraints(motion: Motion, own: list[SoftEquality], mobilities: Mobilities):
-    model = motion.model
-    alone = replace(model, attached=tuple(one.constraint for one in own))
-    stored = {key: x for key, x in motion.of_configuration.items() if not key.startswith("constraint")}
-    fast = {key: x for key, x in motion.of_velocity.items() if not key.startswith("constraint")}
-    moving = changed(motion, model=alone, of_configuration=stored, of_velocity=fast)
-    give = []
+    model, give = motion.model, []
+    moving = motion_of_constraints(motion, [one.constraint for one in own])
     for one in own:
         bodies = np.array([-1 if body == "world" else model.body_index(body) for body in one.bodies], int)
         across = jnp.sum(gather_or_zero(mobilities.bodies, bodies), axis=0)

@@ -18,7 +18,8 @@ class MujocoEuler(Scheme):
     step, so stiff springs and servos require short steps; `rbd.SemiImplicitEuler` is stable for them.
 
     - `implicit`: the forces that take their velocity at the end of the step. `"damping"`: damping of joints, as MuJoCo's `Euler`.
-      `"velocities"`: also actuators and damping of tendons, as MuJoCo's `implicitfast`.
+      `"velocities"`: also actuators, damping of tendons and Coriolis forces of single free bodies, as MuJoCo's `implicitfast`. In
+      models with hard constraints, only actuators on joints are added.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.MujocoEuler())

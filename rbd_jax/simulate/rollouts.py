@@ -87,7 +87,8 @@ def rollout(
         a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for no controls.
       dt: Length of a step in s; by default the timestep of the model's file (`model.settings`). It must be positive. If it is
         traced and not positive, the code is `Result.STEP_NOT_POSITIVE`.
-      scheme: The integration scheme; by default `RungeKutta4()` if the model's file requires it, else `SemiImplicitEuler()`.
+      scheme: The integration scheme; by default the integrator of the model's MJCF file (`MujocoEuler`,
+        `RungeKutta4`), else `SemiImplicitEuler()`, or `EventDriven()` if velocities jump.
       steps: The number of steps; optional if `controls` is a table.
       forces: Force elements (`rbd.forces`) or functions `(model, state, t) -> tau`, evaluated whenever the scheme needs forces.
       save_every: Saves every n-th state.

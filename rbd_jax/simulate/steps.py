@@ -93,7 +93,7 @@ def step_derivatives(
     follow, so nx = 2 nv + own. For `rbd.Controls(u)`, B is the derivative by u instead of tau; if both are given, by u and
     then by tau.
 
-    All forces are included. For the default scheme on a tree, the matrices are assembled from analytic ones (see
+    All forces are included. For `SemiImplicitEuler` on a tree, the matrices are assembled from analytic ones (see
     `forward_dynamics_derivatives`); for other schemes, the step is differentiated. The arguments are those of `step`.
 
     >>> model = rbd.load("double_pendulum")

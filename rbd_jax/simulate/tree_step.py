@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.arguments import velocity
-from .._core.array import is_known, matmul, matvec
+from .._core.array import is_known, matvec
 from .._core.errors import ModelError
 from .._core.failures import first_failure
 from .._core.module import changed
@@ -37,10 +37,9 @@ from ..forces.own_state import (
     own_after_explicitly,
     own_rates,
     own_response,
-    velocity_response,
 )
 from ._bearings import friction_under_load
-from ._free_bodies import single_free_bodies, with_coriolis_forces
+from ._implicitfast import single_free_bodies, velocity_derivative, with_coriolis_forces
 from ._resistance import Coupling, Resistance, resisted, sticking_speed
 from .functions import asked
 from .result import Result
@@ -120,10 +119,10 @@ class TreeStep(StepData):
             moving = motion_under_constraints(motion, force, f_ext, stabilization=system.stabilization)
             return Moved(moving.acceleration, moving.multipliers, reaction)
         resistance = resistance.under(system.tau if reaction is None else system.tau + reaction.force)
-        damped, single = None, np.zeros((0, 6), int)
+        derivative, single = None, np.zeros((0, 6), int)
         if implicit == "velocities":
-            damped, single = velocity_response(self.elements, motion), single_free_bodies(motion.model)
-        if motion.model.constraints or (reaction is None and damped is None and not len(single)):
+            derivative, single = velocity_derivative(motion, self.elements), single_free_bodies(motion.model)
+        if motion.model.constraints or (reaction is None and derivative is None and not len(single)):
             # The search for stick and slip repeats only what depends on it.
             known = prepared(motion), f_ext, system.stabilization
             a, multipliers = resisted(_accelerated, known, resistance)
@@ -131,12 +130,7 @@ class TreeStep(StepData):
         # The contact model has computed this matrix already; XLA merges the two.
         needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v), f_ext)
         inertia = composite_rigid_body(motion)
-        if damped is not None:
-            # MuJoCo stores these derivatives with the zeros of the mass matrix.
-            topology, derivative = motion.model.topology, matmul(*damped)
-            if topology.columns_are_v:
-                supports = topology.tree.supports
-                derivative = jnp.where(supports | supports.T, derivative, 0)
+        if derivative is not None:
             inertia = inertia - resistance.step * derivative
             needed = needed - resistance.step * matvec(derivative, turning_rates(motion))
         a = resisted(_solved, (inertia, needed), resistance)

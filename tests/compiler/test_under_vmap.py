@@ -29,7 +29,9 @@ def mapped(function, *given):
     return str(jax.make_jaxpr(function)(*given)).count("= mapped[")
 
 
-@pytest.mark.parametrize("transform", ["value", "grad", "jvp", "hessian"])
+@pytest.mark.parametrize(
+    "transform", ["value", "grad", *(pytest.param(x, marks=pytest.mark.slow) for x in ("jvp", "hessian"))]
+)
 def test_derivatives_inside_are_mapped(transform):
     of = {
         "value": force,
@@ -41,6 +43,7 @@ def test_derivatives_inside_are_mapped(transform):
     assert_same(jax.jit(jax.vmap(of))(Q, V, TAU), by_xla(of)(Q, V, TAU), 1e-11)
 
 
+@pytest.mark.slow
 def test_derivatives_outside_are_mapped():
     total = lambda by: lambda q, scale: jnp.sum(by(lambda q, v: end(scale * q, v)[0])(q, V) ** 2)
     found = jax.jit(jax.grad(total(jax.vmap), (0, 1)))(Q, 0.5)

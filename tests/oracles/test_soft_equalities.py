@@ -136,6 +136,17 @@ def test_at_rest_in_place_derivatives_are_finite():
         assert jnp.all(jnp.isfinite(jax.jit(jax.hessian(value))(at)))
 
 
+@pytest.mark.slow
+def test_rigid_contact_closes_them_in_each_step():
+    coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    tie = rbd.contact.SoftEquality(coupling)
+    model = rbd.attach(rbd.load("double_pendulum"), tie, rbd.contact.Rigid())
+    state = rbd.State(jnp.array([0.5, 0.4]), jnp.array([0.0, 1.0]))
+    path = rbd.rollout(model, state, dt=0.002, steps=50)
+    # `Rigid` has a small compliance.
+    assert_close(path.q[1:, 0], path.q[1:, 1], 1e-8)
+
+
 def test_errors():
     pin = rbd.contact.SoftEquality(rbd.constraints.Connect("world", (0, 0, -2), "lower", (0, 0, -1)))
     model = rbd.attach(rbd.load("double_pendulum"), pin)

@@ -1,20 +1,37 @@
-"""The Coriolis forces of single free bodies, taken implicitly, as MuJoCo's `implicitfast` takes them."""
+"""Derivatives of forces by the velocity that MuJoCo's `implicitfast` takes implicitly, apart from the diagonal ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.array import cross, dot, gather
+from .._core.array import cross, dot, gather, gather_or_zero, matmul
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..dynamics.inverse import recursive_newton_euler
+from ..forces import Force
+from ..forces.own_state import velocity_response
 from ..joints import Free
 from ..model import Model
+
+
+def velocity_derivative(motion: Motion, elements: Sequence[Force]) -> Float[Array, "nv nv"] | None:
+    """Returns the derivative of forces that do not act along separate degrees of freedom, or None if no such force exists.
+
+    MuJoCo stores it with the zeros of the mass matrix.
+    """
+    response = velocity_response(elements, motion)
+    if response is None:
+        return None
+    topology, derivative = motion.model.topology, matmul(*response)
+    if not topology.columns_are_v:
+        return derivative
+    supports = topology.tree.supports
+    return jnp.where(supports | supports.T, derivative, 0)
 
 
 def single_free_bodies(model: Model) -> np.ndarray:
@@ -53,25 +70,19 @@ def with_coriolis_forces(
         moving = motion.with_velocity(v)
         return recursive_newton_euler(moving, -turning_rates(moving))
 
-    own = np.zeros(motion.v.size, bool)
-    own[bodies.reshape(-1)] = True
+    owner = np.full(motion.v.size, -1)
+    owner[bodies] = np.arange(len(bodies))[:, None]
+    angular = bodies[:, :3]
     responses = []
     for axis in range(3):
-        turning = np.zeros(motion.v.size)
-        turning[bodies[:, axis]] = 1
+        turning = np.isin(np.arange(owner.size), angular[:, axis])
         change = jax.jvp(forces, (motion.v,), (jnp.asarray(turning, motion.v.dtype),))[1]
-        responses.append(solve(jnp.where(own, change, 0)))
-    angular = bodies[:, :3]
-    rows = jnp.stack([gather(x, angular.reshape(-1)).reshape(-1, 3) for x in responses], axis=2)
-    alpha = _solved(
-        jnp.eye(3, dtype=a.dtype)[None] + step * rows, gather(a, angular.reshape(-1)).reshape(-1, 3)
-    )
+        responses.append(solve(jnp.where(owner >= 0, change, 0)))
+    of_bodies = lambda x: gather(x, angular.reshape(-1)).reshape(-1, 3)
+    matrices = jnp.eye(3, dtype=a.dtype)[None] + step * jnp.stack([*map(of_bodies, responses)], axis=2)
+    alpha = _solved(matrices, of_bodies(a))
     for axis, response in enumerate(responses):
-        share = jnp.zeros_like(a)
-        for body, entries in enumerate(bodies):
-            within = np.isin(np.arange(a.size), entries)
-            share = jnp.where(within, alpha[body, axis], share)
-        a = a - step * response * share
+        a = a - step * response * gather_or_zero(alpha[:, axis], owner)
     return a
 
 
